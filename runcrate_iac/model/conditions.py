@@ -1,0 +1,42 @@
+"""Facts about a cluster or a node beside its state: each has a type, a status and a required reason (X5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from runcrate_iac.model.base import Model
+
+
+class Status(StrEnum):
+    """Whether the condition holds."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+class Condition(Model):
+    """One fact: of a node where ``node`` is set, else of the whole cluster."""
+
+    type: str
+    """What it is about, UpperCamel: ``Joined``, ``SharedMounted``, ``SlurmIdle`` …"""
+    status: Status
+    reason: str
+    """One UpperCamel word for programs: ``NoHandshake``, ``WrongGpuCount`` …"""
+    message: str = ""
+    """The fact for people: "7 of 8 GPUs on node-2"."""
+    remedy: str = ""
+    """What to do about it."""
+    node: str | None = None
+
+
+def broken(conditions: list[Condition]) -> list[Condition]:
+    """Those that keep a cluster from being ready."""
+    return [condition for condition in conditions if condition.status is not Status.TRUE]
+
+
+def sentence(condition: Condition) -> str:
+    """Node, fact and remedy on one line (X5)."""
+    where = f"{condition.node}: " if condition.node else ""
+    remedy = f" — remedy: {condition.remedy}" if condition.remedy else ""
+    return f"{where}{condition.message or condition.reason}{remedy}"

@@ -1,0 +1,28 @@
+"""Machines that can start now, and what the whole cluster costs per hour (C3)."""
+
+from __future__ import annotations
+
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.money import Money
+from runcrate_iac.model.spec import Kind
+
+
+class Offer(Model):
+    """One choice: so many equal machines at one place, priced by the machine and never by the GPU."""
+
+    provider: str
+    location: str
+    network: str
+    """How the machines are joined: ``ethernet``, ``infiniband`` …"""
+    kind: Kind
+    gpu: str
+    gpus_per_machine: int
+    gpus_simulated: bool
+    machines: int
+    price_per_machine: Money
+    """USD per hour of one machine."""
+
+    @property
+    def price(self) -> Money:
+        """USD per hour of the whole cluster: machine price times machines (C3)."""
+        return self.price_per_machine.times(self.machines)

@@ -1,0 +1,144 @@
+"""What a user declares: one model for the YAML file, the component's arguments and the Python call."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ByteSize, Field, TypeAdapter, ValidationError, field_validator
+
+from runcrate_iac.errors import SpecError
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.keys import public_key
+
+GIB = 1024**3
+
+
+class Software(StrEnum):
+    """What runs on the cluster once its machines are joined."""
+
+    NONE = "none"
+    SLURM = "slurm"
+
+
+class Kind(StrEnum):
+    """The kind of machine (C3)."""
+
+    VM = "vm"
+    BARE_METAL = "bare_metal"
+    CONTAINER = "container"
+
+
+class MachineSpec(Model):
+    """The shape that every machine of the cluster has (C1: all have the same GPUs)."""
+
+    kind: Kind = Kind.VM
+    gpu: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")] = "H100"
+    """The GPU's model, as offers name it."""
+    gpus: int = 8
+    """GPUs per machine: 1, 2, 4 or 8."""
+    cpus: Annotated[int, Field(ge=1, le=256)] = 1
+    """Virtual CPUs per machine; what a provider that makes its own machines uses."""
+    memory: ByteSize = ByteSize(GIB)
+    """Memory per machine in bytes (``2GiB``); what a provider that makes its own machines uses."""
+    disk: ByteSize = ByteSize(8 * GIB)
+    """Disk per machine in bytes; grows as it is written where the provider can do that."""
+    image: str | None = None
+    """The path of a qcow2 image with cloud-init to start from, instead of the provider's own."""
+
+    @field_validator("gpus")
+    @classmethod
+    def _sizes_offered(cls, value: int) -> int:
+        if value not in (1, 2, 4, 8):
+            msg = "machines have 1, 2, 4 or 8 GPUs (C3)"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("memory")
+    @classmethod
+    def _enough_memory(cls, value: ByteSize) -> ByteSize:
+        if value < GIB // 2:
+            msg = "a node needs at least 512MiB"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("disk")
+    @classmethod
+    def _enough_disk(cls, value: ByteSize) -> ByteSize:
+        if value < 4 * GIB:
+            msg = "a node needs at least 4GiB"
+            raise ValueError(msg)
+        return value
+
+
+class ClusterSpec(Model):
+    """A cluster as declared: 2 to 64 equal machines that live and end as one thing (C1)."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
+    """Lower-case letters, digits and ``-``; starts with a letter; 40 characters at most."""
+    nodes: Annotated[int, Field(ge=2, le=64)] = 2
+    software: Software = Software.NONE
+    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "local"
+    machine: MachineSpec = MachineSpec()
+    ssh_public_keys: tuple[Annotated[str, public_key], ...] = ()
+    """OpenSSH public keys that may log in; empty means those of the user's own ssh."""
+    join_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] = 25 * 60
+    """Seconds from the reservation within which all nodes must reach all (C8: 25 minutes)."""
+
+    @field_validator("ssh_public_keys")
+    @classmethod
+    def _each_once(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple({key.split()[1]: key for key in keys}.values())
+
+
+def parse(document: Any, source: str = "spec") -> ClusterSpec:
+    """The spec in a document (a mapping read from YAML, JSON or a call).
+
+    Raises :class:`SpecError` that names every wrong field, its value and what is allowed.
+    """
+    if not isinstance(document, dict):
+        msg = f"{source}: must be a mapping of fields such as `name: demo`, not {type(document).__name__}"
+        raise SpecError(msg)
+    try:
+        return ClusterSpec.model_validate(document)
+    except ValidationError as error:
+        raise SpecError("\n".join(f"{source}: {line}" for line in explain(error))) from None
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One line per wrong field: its path, the fact, and what was given."""
+    lines = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in item["loc"]) or "(document)"
+        text = _ALLOWED.get(path, "") if item["type"] != "extra_forbidden" else _fields(path)
+        message = str(item["msg"]).removeprefix("Value error, ")
+        given = item["input"]
+        shown = f" (given: {given!r:.60})" if isinstance(given, str | int | float | None) else ""
+        if "ssh_public_keys" in path:
+            shown = ""
+        lines.append(f"{path}: {message}{shown}{'; ' + text if text else ''}")
+    return lines
+
+
+_ALLOWED = {
+    "name": "lower-case letters, digits and '-', starting with a letter, 40 characters at most",
+    "nodes": "a cluster has 2 to 64 machines",
+    "software": "one of " + ", ".join(Software),
+    "machine.kind": "one of " + ", ".join(Kind),
+}
+
+
+def _fields(path: str) -> str:
+    model = MachineSpec if path.startswith("machine.") else ClusterSpec
+    return "the fields are " + ", ".join(model.model_fields)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a spec file."""
+    return TypeAdapter(ClusterSpec).json_schema()
+
+
+def image_path(spec: ClusterSpec) -> Path | None:
+    """The user's own image, if the spec names one."""
+    return Path(spec.machine.image).expanduser() if spec.machine.image else None

@@ -1,0 +1,58 @@
+"""Where things are: state and caches of the user, and the files that ship with the package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+
+def state_dir() -> Path:
+    """The folder of all durable state: ``$RUNCRATE_IAC_HOME``, or the XDG state folder."""
+    if home := os.environ.get("RUNCRATE_IAC_HOME"):
+        return Path(home).absolute()
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(base) / "runcrate-iac"
+
+
+def cache_dir() -> Path:
+    """The folder of what can be made again (engine, images): the XDG cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "runcrate-iac"
+
+
+def cluster_dir(name: str) -> Path:
+    """The folder of one cluster's files: ssh_config, known_hosts, its key, its progress and logs."""
+    return state_dir() / "clusters" / name
+
+
+def machines_dir(cluster_id: str) -> Path:
+    """The folder of one cluster's local machines: disks, sockets, console logs."""
+    return state_dir() / "machines" / cluster_id
+
+
+def bundled(name: str) -> Path:
+    """``deploys``, ``templates`` or ``stacks``, whether this is a checkout or an installed wheel."""
+    wheel = PACKAGE / "_bundled" / name
+    return wheel if wheel.is_dir() else PACKAGE.parent / name
+
+
+def private_dir(path: Path) -> Path:
+    """``path`` as a folder that only this user can enter, made if missing."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path
+
+
+def write_atomic(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write ``text`` so that a reader, or a crash, sees the old file or the new one, never half of one."""
+    private_dir(path.parent)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

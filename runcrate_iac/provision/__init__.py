@@ -1,0 +1,1 @@
+"""The wall between Pulumi and pyinfra: pyinfra runs in a child process that only this room starts."""
