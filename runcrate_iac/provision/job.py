@@ -11,13 +11,11 @@ from runcrate_iac.model.network import NetworkPlan
 from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.model.spec import ClusterSpec
 
-VERSION = 1
-
 
 class Job(Model):
     """What the worker is to do. Secrets may be in it, so it travels on standard input only."""
 
-    version: Literal[1] = VERSION
+    version: Literal[1] = 1
     step: Step
     cluster_id: str
     spec: ClusterSpec
