@@ -51,6 +51,11 @@ class Failed(RuncrateError):
 class StepFailed(Failed):
     """A step (machines, join, storage, software, check) did not do its work."""
 
+    def __init__(self, message: str, remedy: str = "", node: str | None = None) -> None:
+        """``node`` is the node's name where it is about one."""
+        super().__init__(message, remedy)
+        self.node = node
+
 
 class Degraded(RuncrateError):
     """Machines are up and reachable, but storage or software is not as declared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from runcrate_iac.model.base import Model
@@ -30,13 +31,14 @@ class Condition(Model):
     node: str | None = None
 
 
-def broken(conditions: list[Condition]) -> list[Condition]:
+def broken(conditions: Iterable[Condition]) -> list[Condition]:
     """Those that keep a cluster from being ready."""
     return [condition for condition in conditions if condition.status is not Status.TRUE]
 
 
 def sentence(condition: Condition) -> str:
     """Node, fact and remedy on one line (X5)."""
-    where = f"{condition.node}: " if condition.node else ""
+    fact = condition.message or condition.reason
+    where = f"{condition.node}: " if condition.node and condition.node not in fact else ""
     remedy = f" — remedy: {condition.remedy}" if condition.remedy else ""
-    return f"{where}{condition.message or condition.reason}{remedy}"
+    return f"{where}{fact}{remedy}"

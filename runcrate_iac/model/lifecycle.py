@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from types import MappingProxyType
 
+from runcrate_iac.model.progress import RELEASES, Step
+
 
 class State(StrEnum):
     """The states a user sees."""
@@ -94,6 +96,28 @@ def advance(state: State, event: Happened) -> State:
     except KeyError:
         msg = f"a cluster that is {state} cannot have {event}"
         raise ValueError(msg) from None
+
+
+def before_step(state: State, step: Step) -> Happened | None:
+    """What it means for the cluster's state that this step starts; None where nothing changes."""
+    if state is State.DEGRADED and step not in RELEASES:
+        return Happened.INSTALL_RETRIED
+    if state is State.READY and step is Step.SOFTWARE:
+        return Happened.INSTALL_RETRIED
+    return None
+
+
+def after_step(state: State, step: Step, *, ok: bool, bare: bool) -> Happened | None:
+    """What it means that this step ended; ``bare`` where the cluster has no software (C5)."""
+    if ok and step is Step.JOIN and state is State.PROVISIONING:
+        return Happened.JOINED_BARE if bare else Happened.JOINED
+    if ok and step is Step.CHECK and state is State.INSTALLING:
+        return Happened.CHECKED
+    if not ok and state is State.INSTALLING:
+        return Happened.INSTALL_FAILED
+    if not ok and state is State.READY:
+        return Happened.NODE_LOST
+    return None
 
 
 def mermaid() -> str:

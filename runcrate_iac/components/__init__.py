@@ -1,0 +1,1 @@
+"""Pulumi components: the cluster, and machines of this computer."""

@@ -1,0 +1,71 @@
+"""The cluster as a Pulumi component: machines, join, storage, software and check, a resource each."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pulumi
+from typing_extensions import Unpack
+
+from runcrate_iac.components import documents
+from runcrate_iac.components.args import ClusterArgs
+from runcrate_iac.components.step import command
+from runcrate_iac.model.progress import Step
+from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.paths import cluster_dir
+
+
+class Cluster(pulumi.ComponentResource):
+    """2 to 64 equal machines that are created, connected and terminated as one thing (C1)."""
+
+    cluster_id: pulumi.Output[str]
+    """The mark that every machine of it carries."""
+    machines: pulumi.Output[str]
+    """The machines, as a JSON array: address, port, user and host key of each."""
+    price_per_hour: pulumi.Output[str]
+    """USD per hour of the whole cluster."""
+    ssh_config: pulumi.Output[str]
+    """Path of the ssh configuration: ``ssh -F PATH node-0``."""
+
+    def __init__(
+        self,
+        name: str,
+        args: ClusterArgs | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+        **fields: Unpack[ClusterArgs],
+    ) -> None:
+        """Declare a cluster; its arguments as one dictionary, as keywords, or both.
+
+        Raises :class:`~runcrate_iac.errors.SpecError` where a field is wrong, before anything is created.
+        """
+        super().__init__("runcrate:index:Cluster", name, None, opts)
+        declared = {**(args or {}), **fields}
+        spec = pulumi.Output.from_input(declared).apply(lambda values: documents.spec_of(name, values))
+        made = self._machines(name, declared, spec)
+        last: pulumi.Resource | None = None
+        for step in (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.CHECK):
+            document = pulumi.Output.all(spec, made).apply(partial(_step_document, step))
+            depends = pulumi.ResourceOptions(parent=self, depends_on=[last] if last else None)
+            last = command(f"{name}-{step}", "runcrate_iac.provision", step, document, opts=depends)
+        facts = made.apply(json.loads)
+        self.cluster_id = facts["cluster_id"]
+        self.machines = facts.apply(lambda values: json.dumps(values["machines"]))
+        self.price_per_hour = facts.apply(lambda values: str(values["price_per_hour"]["usd"]))
+        self.ssh_config = spec.apply(lambda values: str(cluster_dir(values.name) / "ssh_config"))
+        outputs = ("cluster_id", "machines", "price_per_hour", "ssh_config")
+        self.register_outputs({key: getattr(self, key) for key in outputs})
+
+    def _machines(self, name: str, declared: Mapping[str, Any], spec: pulumi.Output[ClusterSpec]) -> pulumi.Output[str]:
+        owner = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        given = pulumi.Output.from_input(declared.get("machines"))
+        document = pulumi.Output.all(spec, given).apply(lambda got: documents.machines_document(got[0], owner, got[1]))
+        options = pulumi.ResourceOptions(parent=self)
+        return command(
+            f"{name}-machines", "runcrate_iac.machines", "reserve", document, delete="release", opts=options
+        ).stdout
+
+
+def _step_document(step: Step, known: list[Any]) -> str:
+    spec, made = known
+    return documents.step_document(spec, step, made)

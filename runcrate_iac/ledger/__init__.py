@@ -1,0 +1,1 @@
+"""The append-only ledger: all state of ours beside Pulumi's is its events, folded."""

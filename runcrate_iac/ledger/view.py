@@ -1,0 +1,132 @@
+"""What the events say: the pure fold from entries to the cluster as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.conditions import Condition
+from runcrate_iac.model.lifecycle import ENDED, Happened, State, advance, start
+from runcrate_iac.model.money import FREE, Money
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.progress import Step
+from runcrate_iac.model.spec import ClusterSpec
+
+
+class Note(StrEnum):
+    """Events that leave the state as it is."""
+
+    ASKED = "machines_asked"
+    """The provider is being asked for machines (X1: before it is asked)."""
+    MACHINES = "machines_up"
+    """What the provider made: ``machines``."""
+    STEP_STARTED = "step_started"
+    STEP_ENDED = "step_ended"
+    """``step``, ``ok``, ``changed``, ``seconds`` and ``conditions``."""
+    MACHINE_GONE = "machine_gone"
+    """``machine`` and the ``proof``: the provider was asked after the release (X1)."""
+    SPEC_CHANGED = "spec_changed"
+    """The declared spec of a running cluster, where a change is allowed."""
+
+
+class Entry(Model):
+    """One event of the ledger."""
+
+    seq: int
+    at: datetime
+    cluster: str
+    cluster_id: str
+    type: str
+    data: dict[str, Any]
+
+
+class View(Model):
+    """One incarnation of a cluster as its events tell it."""
+
+    name: str
+    cluster_id: str
+    owner: str
+    """The Pulumi stack it belongs to: ``organization/project/stack``."""
+    spec: ClusterSpec
+    state: State
+    since: datetime
+    """When it took that state."""
+    reserved_at: datetime
+    deadline: datetime
+    """When it must have joined (C8)."""
+    joined_at: datetime | None = None
+    """The common moment from which every machine is billed (C5, C11)."""
+    ended_at: datetime | None = None
+    price_per_hour: Money = FREE
+    """USD per hour of the whole cluster."""
+    machines: tuple[Machine, ...] = ()
+    gone: tuple[str, ...] = ()
+    """Ids of machines that are proved gone."""
+    released: bool = False
+    """The provider was asked and nothing is left."""
+    findings: Mapping[Step, tuple[Condition, ...]] = MappingProxyType({})
+    """What each step found when it last ran."""
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The findings of all steps, in the steps' order."""
+        return [condition for step in Step for condition in self.findings.get(step, ())]
+
+    @property
+    def over(self) -> bool:
+        """Ended, and nothing of it is left: its name is free."""
+        return self.state in ENDED and self.released
+
+
+def fold(entries: Sequence[Entry]) -> View | None:
+    """The newest incarnation in the events of one cluster name; None where there is none."""
+    starts = [number for number, entry in enumerate(entries) if entry.type == Happened.RESERVED]
+    if not starts:
+        return None
+    first, *rest = entries[starts[-1] :]
+    view = View(
+        name=first.cluster,
+        cluster_id=first.cluster_id,
+        owner=first.data["owner"],
+        spec=ClusterSpec.model_validate(first.data["spec"]),
+        state=start(),
+        since=first.at,
+        reserved_at=first.at,
+        deadline=first.data["deadline"],
+        price_per_hour=Money(usd=first.data["price_per_hour"]),
+    )
+    for entry in rest:
+        if entry.cluster_id == view.cluster_id:
+            view = view.model_copy(update=_change(view, entry))
+    return view
+
+
+def _change(view: View, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    match entry.type:
+        case Note.MACHINES:
+            return {"machines": tuple(Machine.model_validate(m) for m in data["machines"])}
+        case Note.MACHINE_GONE:
+            return {"gone": (*view.gone, data["machine"])}
+        case Note.SPEC_CHANGED:
+            return {"spec": ClusterSpec.model_validate(data["spec"])}
+        case Note.STEP_ENDED:
+            found = tuple(Condition.model_validate(c) for c in data["conditions"])
+            return {"findings": {**view.findings, Step(data["step"]): found}}
+        case kind if kind in Happened.__members__.values():
+            return _advance(view, Happened(kind), entry.at)
+        case _:
+            return {}
+
+
+def _advance(view: View, happened: Happened, at: datetime) -> dict[str, Any]:
+    change: dict[str, Any] = {"state": advance(view.state, happened), "since": at}
+    if happened in (Happened.JOINED, Happened.JOINED_BARE):
+        change["joined_at"] = at
+    if happened is Happened.RELEASED:
+        change |= {"released": True, "ended_at": at}
+    return change

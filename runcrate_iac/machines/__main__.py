@@ -1,0 +1,71 @@
+"""The machines step as a process: ``python -m runcrate_iac.machines reserve|release < document``."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from runcrate_iac import steps
+from runcrate_iac.errors import RuncrateError, SpecError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.machines import step
+from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.provider import Provider
+from runcrate_iac.machines.registry import provider
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.documents import MachinesJob
+from runcrate_iac.model.progress import Mark, Outcome, Step
+
+
+def main() -> None:
+    """Reserve or release."""
+    verb = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004
+    if verb not in ("reserve", "release"):
+        raise SpecError("usage: python -m runcrate_iac.machines reserve|release < document")
+    job = MachinesJob.model_validate_json(sys.stdin.read())
+    source = GivenProvider(job.given) if job.given else provider(job.spec.provider)
+    _reserve(job, source) if verb == "reserve" else _release(job, source)
+
+
+def _reserve(job: MachinesJob, source: Provider) -> None:
+    ledger, feed, begun = Ledger(), Feed(job.spec.name, Step.MACHINES), time.monotonic()
+    feed.tell(Mark.STARTED, f"reserving {job.spec.nodes} machines")
+    try:
+        made = step.reserve(job, source, ledger, feed.report)
+    except RuncrateError as error:
+        feed.tell(Mark.FAILED, str(error), getattr(error, "node", None))
+        if (view := ledger.current(job.spec.name)) and view.owner == job.owner:
+            outcome = Outcome(step=Step.MACHINES, ok=False, conditions=(_condition(error),))
+            steps.note_end(ledger, view.name, view.cluster_id, outcome, round(time.monotonic() - begun, 1))
+        raise
+    seconds = round(time.monotonic() - begun, 1)
+    up = Condition(type="MachinesUp", status=Status.TRUE, reason="AllUp", message=f"{job.spec.nodes} machines up")
+    outcome = Outcome(step=Step.MACHINES, ok=True, conditions=(up,))
+    steps.note_end(ledger, job.spec.name, made.cluster_id, outcome, seconds)
+    feed.tell(Mark.DONE, f"done in {seconds} s")
+    sys.stdout.write(made.model_dump_json() + "\n")
+
+
+def _condition(error: RuncrateError) -> Condition:
+    return Condition(
+        type="MachinesUp",
+        status=Status.FALSE,
+        reason=type(error).__name__,
+        message=error.message,
+        remedy=error.remedy,
+        node=getattr(error, "node", None),
+    )
+
+
+def _release(job: MachinesJob, source: Provider) -> None:
+    ledger = Ledger()
+    view = ledger.current(job.spec.name)
+    if view is None or view.owner != job.owner:
+        return  # released before: a repeated destroy is no error, and another stack's cluster is not ours to end
+    step.release(view, source, ledger, Feed(job.spec.name, Step.MACHINES).report, time.sleep)
+    step.forget(view)
+
+
+if __name__ == "__main__":
+    steps.main(main)

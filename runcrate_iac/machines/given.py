@@ -1,0 +1,50 @@
+"""Machines that the user's own program made, by any Pulumi resource: taken as they are, never started or ended here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.money import FREE
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.offer import Offer
+from runcrate_iac.model.progress import Report
+from runcrate_iac.model.spec import MachineSpec
+
+
+class GivenProvider:
+    """The machines listed in the program; their own resources create, bill and delete them."""
+
+    name = "given"
+
+    def __init__(self, machines: Sequence[Machine] = ()) -> None:
+        """``machines``: how to reach each."""
+        self._machines = tuple(machines)
+
+    def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
+        """One offer, at no price of ours: the machines that are there."""
+        offer = Offer(
+            provider=self.name,
+            location="as given",
+            network="ethernet",
+            kind=machine.kind,
+            gpu=machine.gpu,
+            gpus_per_machine=machine.gpus,
+            gpus_simulated=any(given.gpus_simulated for given in self._machines),
+            machines=nodes,
+            price_per_machine=FREE,
+        )
+        return [offer] if len(self._machines) == nodes else []
+
+    def reserve(self, request: Reservation, report: Report) -> Sequence[Machine]:  # noqa: ARG002
+        """Return the machines as given; the join waits for their SSH."""
+        report(f"{len(self._machines)} machines given by the program", None)
+        return self._machines
+
+    def list(self, cluster_id: str) -> Sequence[Machine]:  # noqa: ARG002
+        """Return none: no machine of theirs is ours to end."""
+        return []
+
+    def release(self, cluster_id: str, report: Report) -> None:  # noqa: ARG002
+        """Leave the machines to the resources that made them."""
+        report("the machines stay with the program that made them", None)

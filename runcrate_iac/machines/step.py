@@ -1,0 +1,138 @@
+"""The machines step: reserve all or take note of what is there; release all and prove it (C4, C7, X1)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from runcrate_iac.errors import Leftover, Refused, SpecError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines.keypair import cluster_key
+from runcrate_iac.machines.provider import Provider, Reservation
+from runcrate_iac.model.documents import MachinesJob, Made
+from runcrate_iac.model.lifecycle import TABLE, Happened
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.progress import Report
+from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.paths import cluster_dir
+
+PROOF_SECONDS = 120.0
+"""How long the provider may go on listing a machine after its release."""
+
+
+def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
+    """Reserve every machine at once, the intent in the ledger first; a second call adopts what is there.
+
+    Raises :class:`SpecError` (no such machines), :class:`Refused` (the name is another stack's, or its
+    machines would have to change), :class:`~runcrate_iac.errors.StepFailed` (a machine did not come up).
+    """
+    spec = job.spec
+    view = ledger.current(spec.name)
+    if view is None:
+        view = _intend(job, provider, ledger)
+    else:
+        refuse_change(view, spec, job.owner)
+    identity = cluster_key(spec.name)
+    request = Reservation(
+        cluster_id=view.cluster_id,
+        nodes=spec.nodes,
+        machine=spec.machine,
+        authorized_keys=(identity.with_suffix(".pub").read_text().strip(),),
+        identity_file=identity,
+        deadline=view.deadline.timestamp(),
+    )
+    ledger.note(spec.name, view.cluster_id, Note.ASKED, nodes=spec.nodes)
+    machines = tuple(provider.reserve(request, report))
+    if machines != view.machines:
+        up = [machine.model_dump(mode="json") for machine in machines]
+        ledger.note(spec.name, view.cluster_id, Note.MACHINES, machines=up)
+    return Made(
+        cluster_id=view.cluster_id, deadline=view.deadline, price_per_hour=view.price_per_hour, machines=machines
+    )
+
+
+def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
+    """Raise :class:`Refused` where this spec can't be applied to the living cluster of its name."""
+    if view.owner != owner:
+        raise Refused(
+            f"{view.name} is up already, by the stack {view.owner} since {view.reserved_at:%Y-%m-%d %H:%M} UTC",
+            "take another name, or end that one first",
+        )
+    if view.over or (view.state, Happened.TERMINATE_ASKED) not in TABLE:
+        raise Refused(f"{view.name} is {view.state} and not all released", f"runcrate-iac down {view.name}")
+    changes = [
+        f"{field}: {before} is running, {after} is asked"
+        for field, before, after in (
+            ("nodes", view.spec.nodes, spec.nodes),
+            ("provider", view.spec.provider, spec.provider),
+            *(
+                (f"machine.{field}", getattr(view.spec.machine, field), getattr(spec.machine, field))
+                for field in type(spec.machine).model_fields
+            ),
+        )
+        if before != after
+    ]
+    if changes:
+        raise Refused(
+            f"{view.name} is up already with another spec; this would change:\n  " + "\n  ".join(changes),
+            "machines of a running cluster stay as they are: end it first, or take another name",
+        )
+
+
+def _intend(job: MachinesJob, provider: Provider, ledger: Ledger) -> View:
+    spec = job.spec
+    offers = provider.offers(spec.machine, spec.nodes)
+    if not offers:
+        raise SpecError(f"no offer of {provider.name} for {spec.nodes} × {spec.machine.gpus} {spec.machine.gpu} now")
+    return ledger.record(
+        spec.name,
+        f"{spec.name}-{secrets.token_hex(4)}",
+        Happened.RESERVED,
+        owner=job.owner,
+        spec=spec.model_dump(mode="json"),
+        deadline=(datetime.now(UTC) + timedelta(seconds=spec.join_timeout)).isoformat(),
+        price_per_hour=str(offers[0].price.usd),
+    )
+
+
+def release(view: View, provider: Provider, ledger: Ledger, report: Report, pause: Callable[[float], None]) -> View:
+    """Release every machine of this cluster and ask the provider until it lists none (X1).
+
+    Raises :class:`Leftover` with the list where that can't be proved in time; it can be called again.
+    """
+    name, cluster_id = view.name, view.cluster_id
+    if (view.state, Happened.TERMINATE_ASKED) in TABLE:
+        view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
+    known = {machine.id for machine in (*view.machines, *provider.list(cluster_id))} - set(view.gone)
+    left = _release_until_gone(cluster_id, provider, report, pause)
+    for machine_id in sorted(known - {machine.id for machine in left}):
+        proof = f"{provider.name} was asked after the release and does not list it"
+        ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=machine_id, proof=proof)
+    if left:
+        listed = ", ".join(f"node-{machine.index} ({machine.id})" for machine in left)
+        raise Leftover(f"{name}: the provider still lists {listed}", f"runcrate-iac down {name}")
+    report(f"released {len(known)} of {len(known)} machines, nothing is billed", None)
+    return ledger.record(name, cluster_id, Happened.RELEASED)
+
+
+def _release_until_gone(
+    cluster_id: str, provider: Provider, report: Report, pause: Callable[[float], None]
+) -> Sequence[Machine]:
+    deadline, wait = time.monotonic() + PROOF_SECONDS, 0.5
+    while True:
+        provider.release(cluster_id, report)
+        left = provider.list(cluster_id)
+        if not left or time.monotonic() > deadline:
+            return left
+        report(f"waiting for {len(left)} machines to be gone", None)
+        pause(wait)
+        wait = min(wait * 2, 10)
+
+
+def forget(view: View) -> None:
+    """Remove the files that let this computer reach the cluster: its key and its ssh configuration."""
+    for name in ("id_ed25519", "id_ed25519.pub", "ssh_config", "known_hosts"):
+        (cluster_dir(view.name) / name).unlink(missing_ok=True)

@@ -1,0 +1,38 @@
+"""What the steps' processes read and write: one JSON document each, never text to be parsed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.money import Money
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.spec import ClusterSpec
+
+
+class MachinesJob(Model):
+    """The machines step's input."""
+
+    spec: ClusterSpec
+    owner: str
+    """The Pulumi stack: ``organization/project/stack``. A name belongs to one stack at a time."""
+    given: tuple[Machine, ...] = ()
+    """The machines, where the user's program made them."""
+
+
+class Made(Model):
+    """The machines step's output: what the next steps need to know."""
+
+    cluster_id: str
+    deadline: datetime
+    """When the cluster must have joined (C8)."""
+    price_per_hour: Money
+    """USD per hour of the whole cluster."""
+    machines: tuple[Machine, ...]
+
+
+class StepInput(Model):
+    """What a step on the nodes needs: the fields of the spec that matter to it, and the machines."""
+
+    spec: ClusterSpec
+    made: Made

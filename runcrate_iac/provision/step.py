@@ -1,0 +1,28 @@
+"""From a step's document to the worker's job, and its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runcrate_iac.model import network
+from runcrate_iac.model.documents import StepInput
+from runcrate_iac.model.progress import Event, Outcome, Step
+from runcrate_iac.provision import run, ssh
+from runcrate_iac.provision.job import Job
+
+SECONDS = {Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
+"""How long a step after the common moment may take; the join has the cluster's own deadline (C8)."""
+
+
+def perform(step: Step, document: StepInput, now: float, on_event: Callable[[Event], None]) -> Outcome:
+    """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch."""
+    plan = network.plan(document.made.machines)
+    job = Job(
+        step=step,
+        cluster_id=document.made.cluster_id,
+        spec=document.spec,
+        plan=plan,
+        ssh_config=ssh.write(document.spec.name, plan),
+        deadline=now + SECONDS[step] if step in SECONDS else document.made.deadline.timestamp(),
+    )
+    return run.run(job, on_event)

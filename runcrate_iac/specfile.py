@@ -1,0 +1,75 @@
+"""Reading a spec file, and the user's own ssh keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runcrate_iac.errors import SpecError
+from runcrate_iac.model.spec import ClusterSpec, parse
+
+
+def read_document(path: Path | str) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Raises :class:`SpecError` where it is missing, unreadable, not YAML or no mapping.
+    """
+    path = Path(path)
+    try:
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_OneOfEach)  # noqa: S506
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror or error}", "name a spec file, for example cluster.yaml") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SpecError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise SpecError(f"{path}: must be a mapping of fields such as `name: demo`")
+    keys = document.get("ssh_public_keys")
+    if isinstance(keys, list):
+        document["ssh_public_keys"] = [_key_text(number, key) for number, key in enumerate(keys)]
+    return document
+
+
+def read_spec(path: Path | str, **overrides: Any) -> dict[str, Any]:
+    """A spec file as arguments of :class:`~runcrate_iac.Cluster`; overrides that are None count as not given."""
+    document = read_document(path) | {key: value for key, value in overrides.items() if value is not None}
+    parse(document, str(path))
+    return document
+
+
+def load(path: Path | str) -> ClusterSpec:
+    """The spec in a YAML file, with the user's own ssh keys where it names none."""
+    return with_user_keys(parse(read_document(path), str(path)))
+
+
+def with_user_keys(spec: ClusterSpec) -> ClusterSpec:
+    """The spec with the public keys in the user's ``~/.ssh`` where it names none."""
+    if spec.ssh_public_keys:
+        return spec
+    files = sorted((Path.home() / ".ssh").glob("id_*.pub"))
+    keys = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    return parse(spec.model_dump() | {"ssh_public_keys": keys}, "~/.ssh") if keys else spec
+
+
+def _key_text(number: int, key: Any) -> Any:
+    """The key itself, or what is in the file that is named instead of it."""
+    if not isinstance(key, str) or not key.startswith(("/", "~", "./")) or "\n" in key:
+        return key
+    try:
+        return Path(key).expanduser().read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SpecError(f"ssh_public_keys.{number}: {key}: {error.strerror or error}") from None
+
+
+class _OneOfEach(yaml.SafeLoader):
+    """YAML in which a field given twice is an error and not silently the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the field {key!r} is given twice", node.start_mark
+                )
+        return super().construct_mapping(node, deep)

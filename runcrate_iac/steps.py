@@ -1,0 +1,70 @@
+"""What every step's process does around its work: the ledger's events, the news, signals and exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from runcrate_iac.errors import RuncrateError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.view import Note
+from runcrate_iac.model.conditions import broken, sentence
+from runcrate_iac.model.lifecycle import after_step, before_step
+from runcrate_iac.model.progress import Mark, Outcome, Step
+from runcrate_iac.model.spec import Software
+
+INTERRUPTED = 130
+
+
+def main(work: Callable[[], None]) -> NoReturn:
+    """Run ``work`` as a process: an error is its message on standard error and its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        work()
+    except RuncrateError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(INTERRUPTED)
+    sys.exit(0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    raise KeyboardInterrupt
+
+
+def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]) -> Outcome:
+    """Do a step's work between its events in the ledger, and move the cluster's state by how it ended."""
+    feed = Feed(cluster, step)
+    view = ledger.current(cluster)
+    if view is None:
+        msg = f"{cluster} is not reserved"
+        raise RuntimeError(msg)
+    if happened := before_step(view.state, step):
+        ledger.record(cluster, view.cluster_id, happened, step=step)
+    ledger.note(cluster, view.cluster_id, Note.STEP_STARTED, step=step)
+    feed.tell(Mark.STARTED, "started")
+    begun = time.monotonic()
+    outcome = work()
+    seconds = round(time.monotonic() - begun, 1)
+    note_end(ledger, cluster, view.cluster_id, outcome, seconds)
+    state = (ledger.current(cluster) or view).state
+    if happened := after_step(state, step, ok=outcome.ok, bare=view.spec.software is Software.NONE):
+        ledger.record(cluster, view.cluster_id, happened, step=step)
+    for condition in broken(outcome.conditions):
+        feed.tell(Mark.FAILED, sentence(condition), condition.node)
+    feed.tell(Mark.DONE if outcome.ok else Mark.FAILED, f"{'done' if outcome.ok else 'failed'} in {seconds} s")
+    return outcome
+
+
+def note_end(ledger: Ledger, cluster: str, cluster_id: str, outcome: Outcome, seconds: float) -> None:
+    """Put how a step ended into the ledger."""
+    found = [condition.model_dump(mode="json") for condition in outcome.conditions]
+    ended = {"step": outcome.step, "ok": outcome.ok, "changed": outcome.changed, "seconds": seconds}
+    ledger.note(cluster, cluster_id, Note.STEP_ENDED, **ended, conditions=found)
