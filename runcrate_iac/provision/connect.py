@@ -1,0 +1,74 @@
+"""Connecting: every node by itself, politely, until it answers or can't any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gevent
+from paramiko import AuthenticationException, BadHostKeyException, SSHException
+from pyinfra.api.exceptions import ConnectError
+from pyinfra.api.host import Host
+
+from runcrate_iac.model.network import Node
+from runcrate_iac.provision import ssh
+
+PAUSE = 2.0
+"""Seconds between two tries. sshd 9.8 and later bans an address that comes more often than once a second (G1)."""
+BANNER = 30
+"""Seconds that a server has to send its banner, and then to answer a login, each."""
+
+
+class Refused(Exception):
+    """The machine will never let us in as things are: waiting doesn't help."""
+
+    def __init__(self, reason: str, message: str, remedy: str) -> None:
+        """The three words of a condition."""
+        super().__init__(message)
+        self.reason, self.message, self.remedy = reason, message, remedy
+
+
+def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], None]) -> None:
+    """Return when ``host`` is logged in to; ``waiting`` hears what stands in the way, again and again.
+
+    A machine whose host key nobody knows is pinned here: the key of this first login is the only one accepted later.
+    Raises :class:`Refused` for a wrong host key or a refused login. Has no time limit of its own.
+    """
+    while True:
+        waiting("connecting over SSH")
+        try:
+            host.connect(show_errors=False, raise_exceptions=True)
+        except ConnectError as error:
+            waiting(_why(error, node))
+        else:
+            if not ssh.is_known(node, known_hosts.read_text()):
+                key = host.connector.client.get_transport().get_remote_server_key()  # type: ignore[attr-defined]
+                ssh.pin(known_hosts, node, f"{key.get_name()} {key.get_base64()}")
+            return
+        gevent.sleep(PAUSE)
+
+
+def _why(error: ConnectError, node: Node) -> str:
+    """What stands in the way, in words; raises :class:`Refused` where it will stay."""
+    cause, machine = error.__context__, node.machine
+    where = f"{machine.host}:{machine.port}"
+    if isinstance(cause, BadHostKeyException) or "not found in known_hosts" in str(error):
+        raise Refused(
+            "HostKeyChanged",
+            f"the SSH host key at {where} is not the one that was pinned",
+            "if the machine was made anew, remove its line from the cluster's known_hosts; else find out who answers",
+        )
+    # A server that is still booting closes the connection instead of refusing the key (pam_nologin).
+    if isinstance(cause, AuthenticationException) and "shut down" not in str(cause):
+        raise Refused(
+            "LoginRefused",
+            f"{where} refuses the login of user {machine.user}",
+            "check `user`, `identity_file` and the machine's authorized_keys; a refused key is not offered again (G1)",
+        )
+    if isinstance(cause, SSHException) and "banner" in str(cause):
+        return "no SSH banner"
+    if isinstance(cause, ConnectionRefusedError) or "Errno None" in str(cause) or "refused" in str(cause):
+        return "SSH port closed"
+    if isinstance(cause, TimeoutError):
+        return "no answer on the SSH port"
+    return f"no SSH login yet: {cause or error}"

@@ -1,0 +1,34 @@
+"""What a deploy knows of its cluster: typed access to the data that every host carries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyinfra import host
+
+from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.model.spec import ClusterSpec
+
+
+class Context(NamedTuple):
+    """The cluster, and the node that the deploy is working on now."""
+
+    spec: ClusterSpec
+    plan: NetworkPlan
+    node: Node
+
+    @property
+    def is_head(self) -> bool:
+        """Whether this is node 0 (C2)."""
+        return self.node.index == 0
+
+
+def cluster() -> Context:
+    """The cluster of the current host.
+
+    Reads host data ``runcrate_spec`` and ``runcrate_plan`` (documents of the two models) and ``runcrate_index``;
+    an inventory for the pyinfra command line carries the same three.
+    """
+    plan = NetworkPlan.model_validate(host.data.runcrate_plan)
+    spec = ClusterSpec.model_validate(host.data.runcrate_spec)
+    return Context(spec, plan, plan.nodes[host.data.runcrate_index])

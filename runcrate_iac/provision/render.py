@@ -1,0 +1,28 @@
+"""Templates: jinja2, where a missing value is an error and never an empty string."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from runcrate_iac import paths
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(  # noqa: S701 - configuration files, not HTML
+        loader=FileSystemLoader(paths.bundled("templates")),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, **values: object) -> str:
+    """The text of ``templates/<template>`` with ``values``.
+
+    Raises :class:`jinja2.UndefinedError` for a name the template uses and the caller did not give.
+    """
+    return _environment().get_template(template).render(**values)

@@ -1,0 +1,176 @@
+"""One pyinfra run over all nodes at once: connect, prepare, run, judge by the results.
+
+pyinfra's traps, measured with 3.10, that shape this file: hosts that fail are only an error with ``FAIL_PERCENT=0``;
+``add_deploy`` prepares one host after the other, so each host prepares in a greenlet of its own; state is global to
+the process, so a process does one run. Operations are numbered per host, so a deploy must call the same operations in
+the same order on every node (``_if`` and ``differs=`` decide whether one does anything).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gevent
+from pyinfra.api import Config, Inventory, State
+from pyinfra.api.command import FunctionCommand
+from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.host import Host
+from pyinfra.api.operations import run_ops
+from pyinfra.api.state import StateStage
+from pyinfra.context import ctx_host, ctx_state
+
+from runcrate_iac import paths
+from runcrate_iac.model.conditions import Condition, Status, broken
+from runcrate_iac.model.network import Node
+from runcrate_iac.model.progress import Mark, Outcome
+from runcrate_iac.provision import connect, ssh
+from runcrate_iac.provision.emit import Emitter
+from runcrate_iac.provision.findings import collected, found
+from runcrate_iac.provision.job import Job
+from runcrate_iac.provision.tell import LastWords, Tell
+from runcrate_iac.provision.waits import TYPES, Waits
+
+Deploy = Callable[[], Any]
+_SEE_LOG = "correct what the message says and run the step again; the step's log has everything"
+
+
+class Session:
+    """All nodes of one cluster, for one step."""
+
+    def __init__(self, job: Job, emitter: Emitter, waits: Waits, words: LastWords) -> None:
+        """Nothing is connected yet."""
+        self._job, self._emitter, self._waits, self._words = job, emitter, waits, words
+        self._known_hosts = job.ssh_config.with_name("known_hosts")
+        known = self._known_hosts.read_text()
+        hosts = [(node.name, _data(job, node, known)) for node in job.plan.nodes]
+        config = Config(FAIL_PERCENT=0, CONNECT_TIMEOUT=10, PARALLEL=len(hosts))
+        self._state = State(Inventory((hosts, {})), config, check_for_changes=False)
+        self._tell = Tell(emitter, waits)
+        self._state.add_callback_handler(self._tell)
+        self.connected = False
+
+    def run(self, deploys: Sequence[Deploy]) -> Outcome:
+        """Connect every node, run the deploys, and say how it ended."""
+        try:
+            self._connect()
+            self.connected = True
+            self._state.set_stage(StateStage.Prepare)
+            self._everywhere(lambda host: self._prepare(host, deploys))
+            self._state.set_stage(StateStage.Execute)
+            run_ops(self._state)
+        except PyinfraError as error:
+            # What happened on the nodes has been noted already; this is only "too many hosts failed".
+            self._blame(str(error))
+        return self._judge()
+
+    def _connect(self) -> None:
+        def one(host: Host) -> None:
+            node = self._node(host)
+            try:
+                connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what))
+            except connect.Refused as refused:
+                self._fail(host, refused.reason, refused.message, refused.remedy)
+            else:
+                self._state.activate_host(host)
+
+        self._state.set_stage(StateStage.Connect)
+        self._everywhere(one, hosts=list(self._state.inventory))
+
+    def _prepare(self, host: Host, deploys: Sequence[Deploy]) -> None:
+        self._wait(host.name, "reading its present state")
+        with ctx_host.use(host):
+            for deploy in deploys:
+                deploy()
+
+    def _everywhere(self, work: Callable[[Host], None], hosts: list[Host] | None = None) -> None:
+        """``work`` on all hosts at once; every one gets to its end, then failures count."""
+        with ctx_state.use(self._state):
+            hosts = hosts or self._state.inventory.get_active_hosts()
+            greenlets = {host: gevent.spawn(work, host) for host in hosts}
+            gevent.joinall(list(greenlets.values()))
+        for host, greenlet in greenlets.items():
+            if greenlet.exception is not None:
+                said = self._words.of(host.name) or repr(greenlet.exception)
+                self._fail(host, "PreparationFailed", f"its present state can't be read: {said}", _SEE_LOG)
+        if self._state.failed_hosts or collected():
+            msg = "not every node got through"
+            raise PyinfraError(msg)
+
+    def _judge(self) -> Outcome:
+        """How it ended, by the results and not by the return of ``run_ops``."""
+        for host, results in self._state.results.items():
+            if results.error_ops or host in self._state.failed_hosts:
+                doing = self._tell.doing.get(host.name, "an operation")
+                said = self._words.of(host.name) or "failed"
+                self._fail(host, "OperationFailed", f"{doing}: {said}", _SEE_LOG)
+        conditions = collected()
+        changed = any(
+            any(not isinstance(command, FunctionCommand) for command in data.operation_meta._commands or [])  # noqa: SLF001
+            for ops in self._state.ops.values()
+            for data in ops.values()
+        )
+        return Outcome(step=self._job.step, ok=not broken(list(conditions)), changed=changed, conditions=conditions)
+
+    def _blame(self, message: str) -> None:
+        if not broken(list(collected())) and not self._state.failed_hosts:
+            kind = TYPES[self._job.step]
+            found(Condition(type=kind, status=Status.UNKNOWN, reason="RunFailed", message=message))
+
+    def _fail(self, host: Host, reason: str, message: str, remedy: str) -> None:
+        """Note the failure of a node, unless a better reason for it is noted already."""
+        self._waits.done(host.name)
+        if any(condition.node == host.name for condition in broken(list(collected()))):
+            return
+        kind = TYPES[self._job.step]
+        condition = Condition(
+            type=kind, status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=host.name
+        )
+        found(condition)
+        self._emitter.event(Mark.FAILED, message, host.name)
+
+    def _wait(self, node: str, what: str) -> None:
+        if self._waits.set(node, what):
+            self._emitter.event(Mark.PROGRESS, what, node)
+
+    def _node(self, host: Host) -> Node:
+        index: int = host.data.runcrate_index
+        return self._job.plan.nodes[index]
+
+
+def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
+    """The host data of one node. What stands in the ssh_config and pyinfra would read differently is given here."""
+    machine = node.machine
+    connection: dict[str, Any] = {
+        "ssh_config_file": str(job.ssh_config),
+        "ssh_known_hosts_file": str(job.ssh_config.with_name("known_hosts")),
+        "ssh_strict_host_key_checking": "yes" if ssh.is_known(node, known_hosts) else "no",
+        "ssh_paramiko_connect_kwargs": {"banner_timeout": connect.BANNER, "auth_timeout": connect.BANNER},
+    }
+    if machine.identity_file:
+        connection["ssh_key"] = str(Path(machine.identity_file).expanduser())
+    return {
+        "runcrate_spec": job.spec.model_dump(mode="json"),
+        "runcrate_plan": job.plan.model_dump(mode="json"),
+        "runcrate_index": node.index,
+        "_sudo": machine.user != "root",
+        **connection,
+    }
+
+
+def load(name: str) -> Deploy:
+    """The deploy ``module.function`` of ``deploys/``, loaded by path as pyinfra's own command line does.
+
+    Raises :class:`FileNotFoundError` or :class:`AttributeError` where there is none.
+    """
+    module_name, function = name.split(".")
+    path = paths.bundled("deploys") / f"{module_name}.py"
+    spec = importlib.util.spec_from_file_location(f"runcrate_deploys_{module_name}", path)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    deploy: Deploy = getattr(module, function)
+    return deploy
