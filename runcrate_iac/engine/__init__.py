@@ -1,0 +1,1 @@
+"""The engine around a cluster, and the Pulumi engine under it."""

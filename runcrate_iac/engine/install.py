@@ -1,0 +1,173 @@
+"""The Pulumi engine on this computer: found on PATH, downloaded, or built with stand-ins for its plugins.
+
+Nothing of Pulumi's Python SDK is imported here: :func:`find` is on the way of every command.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from runcrate_iac import paths
+from runcrate_iac.engine import gobuild, launchers, official, onpath
+from runcrate_iac.engine.versions import ENGINE
+from runcrate_iac.errors import Failed
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.progress import Report
+
+_RECORD = "engine.json"
+_LOCK_SECONDS = 5400.0
+
+
+class Source(StrEnum):
+    """The rung of the ladder that an engine comes from."""
+
+    PATH = "path"
+    OFFICIAL = "official"
+    BUILT = "built"
+
+
+class Engine(Model):
+    """A Pulumi CLI that can run Python programs with command resources."""
+
+    root: Path
+    """The folder with ``bin/pulumi``, as ``pulumi.automation.PulumiCommand(root=...)`` takes it."""
+    version: str
+    source: Source
+    standins: tuple[str, ...] = ()
+    """The plugins that stand-ins take the place of, by their executables' names."""
+
+    def env(self) -> dict[str, str]:
+        """The variables that a shell or an Automation API call needs to use this Pulumi."""
+        folders = [str(self.root / "bin"), str(Path(sys.executable).parent)]
+        inherited = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry not in folders]
+        return {"PATH": os.pathsep.join([*folders, *inherited]), "PULUMI_SKIP_UPDATE_CHECK": "true"}
+
+
+def find() -> Engine | None:
+    """The engine to use, if there is a complete one. Touches no network and writes nothing."""
+    installed = onpath.look(_home())
+    if installed and not installed.missing and installed.executable.parent.name == "bin":
+        root = installed.executable.parent.parent
+        return Engine(root=root, version=installed.version, source=Source.PATH)
+    wanted = [_official(), _built()]
+    if installed:
+        wanted.insert(0, _completed(installed))
+    return next(filter(None, map(_read, wanted)), None)
+
+
+def install(report: Report) -> Engine:
+    """The engine to use, made if there is none: the ladder's first rung that holds.
+
+    Safe to call from several processes at once. Raises :class:`~runcrate_iac.errors.ToolMissing` where it
+    can be neither downloaded nor built.
+    """
+    if engine := find():
+        return engine
+    with _locked(report):
+        return find() or _make(report)
+
+
+def _make(report: Report) -> Engine:
+    installed = onpath.look(_home())
+    online = official.reachable()
+    if installed:
+        if launchers.COMMAND in installed.missing and online and official.fetch_command_plugin(
+            installed.executable, report
+        ):
+            installed = onpath.look(_home()) or installed
+        with _fresh(_completed(installed)) as root:
+            (root / "bin/pulumi").symlink_to(installed.executable)
+            return _finish(root, _completed(installed), installed.version, Source.PATH, installed.missing)
+    if online:
+        with _fresh(_official()) as root:
+            if official.download(root, report):
+                fetched = official.fetch_command_plugin(root / "bin/pulumi", report)
+                missing = () if fetched else (launchers.COMMAND,)
+                return _finish(root, _official(), ENGINE, Source.OFFICIAL, missing)
+    report("Pulumi's official downloads are out of reach: building it from Go modules", None)
+    with _fresh(_built()) as root:
+        gobuild.build(root / "bin", report)
+        return _finish(root, _built(), ENGINE, Source.BUILT, (launchers.LANGUAGE, launchers.COMMAND))
+
+
+def _finish(root: Path, target: Path, version: str, source: Source, missing: tuple[str, ...]) -> Engine:
+    """Complete what was made in ``root`` and put it in its place."""
+    launchers.write(root / "bin", missing)
+    engine = Engine(root=target, version=version, source=source, standins=missing)
+    (root / _RECORD).write_text(engine.model_dump_json())
+    shutil.rmtree(target, ignore_errors=True)
+    root.rename(target)
+    return engine
+
+
+def _home() -> Path:
+    return paths.cache_dir().resolve() / "engine"
+
+
+def _official() -> Path:
+    return _home() / f"official-{ENGINE}"
+
+
+def _built() -> Path:
+    return _home() / f"built-{gobuild.key()}"
+
+
+def _completed(installed: onpath.Installed) -> Path:
+    """Where a pulumi of the user's is linked to, beside stand-ins for what it lacks."""
+    lacking = "-".join(name.removeprefix("pulumi-") for name in installed.missing)
+    return _home() / "-".join(filter(None, ("path", installed.version, lacking)))
+
+
+def _read(root: Path) -> Engine | None:
+    try:
+        engine = Engine.model_validate_json((root / _RECORD).read_text())
+    except (OSError, ValidationError):
+        return None
+    return engine if (root / "bin/pulumi").exists() else None
+
+
+@contextmanager
+def _fresh(target: Path) -> Iterator[Path]:
+    """A new folder beside ``target``, removed again unless it was renamed to it."""
+    root = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=_home()))
+    root.chmod(0o755)
+    (root / "bin").mkdir()
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def _locked(report: Report) -> Iterator[None]:
+    """One installation at a time on this computer; the second waits for the first and finds its work."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    _home().mkdir(parents=True, exist_ok=True)
+    with (_home() / ".lock").open("a") as lock:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Failed(
+                        f"another installation of the engine holds {lock.name} for over {_LOCK_SECONDS:.0f} s",
+                        "end that process and try again",
+                    ) from None
+                if not waiting:
+                    report("waiting for another installation of the engine to end", None)
+                waiting = True
+                time.sleep(1)
+        yield

@@ -1,0 +1,143 @@
+"""Pulumi's Automation API, and nothing else of ours: the only importer of ``pulumi.automation``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pulumi import automation
+from semver import VersionInfo
+
+from runcrate_iac.engine.install import Engine
+from runcrate_iac.errors import Refused, RuncrateError
+from runcrate_iac.paths import private_dir, state_dir, write_atomic
+
+PROJECT = "runcrate-iac"
+
+
+class PulumiFailed(RuncrateError):
+    """A Pulumi operation ended with an error; what it printed is the message."""
+
+
+class Stack:
+    """The Pulumi stack of one cluster: file backend, passphrase kept in the state folder."""
+
+    def __init__(self, engine: Engine, name: str, program: Callable[[], None] | None = None) -> None:
+        """``program`` declares the resources; None where only ``destroy`` is wanted."""
+        root = private_dir(state_dir() / "pulumi")
+        work = private_dir(root / "work" / name)
+        self._command = _Command(engine)
+        self._stack = automation.create_or_select_stack(
+            stack_name=name,
+            project_name=PROJECT,
+            program=program or _nothing,
+            opts=automation.LocalWorkspaceOptions(
+                work_dir=str(work),
+                env_vars={
+                    **engine.env(),
+                    "PULUMI_BACKEND_URL": private_dir(root / "state").as_uri(),
+                    "PULUMI_CONFIG_PASSPHRASE_FILE": str(_passphrase(root)),
+                    "GRPC_ENABLE_FORK_SUPPORT": "false",
+                },
+                pulumi_command=self._command,
+            ),
+        )
+
+    def up(self) -> int:
+        """Make the resources as declared; return how many changed.
+
+        Raises :class:`PulumiFailed`; :class:`Refused` where another Pulumi works on the stack.
+        """
+        result = _run(self._stack.up, suppress_outputs=True, color="never")
+        return sum(count for kind, count in (result.summary.resource_changes or {}).items() if str(kind) != "same")
+
+    def preview(self) -> Mapping[str, int]:
+        """How many resources would be created, updated, …; touches nothing."""
+        result = _run(self._stack.preview, color="never")
+        return {str(getattr(kind, "value", kind)): count for kind, count in result.change_summary.items()}
+
+    def destroy(self) -> None:
+        """Delete every resource, and the stack with its history; what a killed Pulumi left pending is forgotten."""
+        self._stack.cancel()
+        _run(self._stack.destroy, color="never", refresh=False, remove=True)
+
+    def interrupt(self) -> None:
+        """Ask a running operation to end: its commands are ended, and what it did is in the state."""
+        self._command.signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End a running operation and its commands at once."""
+        self._command.kill()
+
+
+def _run(operation: Callable[..., Any], **options: Any) -> Any:
+    try:
+        return operation(**options)
+    except automation.ConcurrentUpdateError as error:
+        raise Refused(f"another Pulumi works on this stack: {error}", "wait for it to end") from error
+    except automation.CommandError as error:
+        raise PulumiFailed(str(error)) from error
+
+
+def _nothing() -> None:
+    """Declare no resource."""
+
+
+def _passphrase(root: Path) -> Path:
+    path = root / "passphrase"
+    if not path.exists():
+        write_atomic(path, secrets.token_urlsafe(32))
+    return path
+
+
+class _Command(automation.PulumiCommand):
+    """The ``pulumi`` of this engine, in a session of its own: a terminal's Ctrl-C reaches us alone, and we pass it on once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.command = str(engine.root / "bin" / "pulumi")
+        self.version = VersionInfo.parse(engine.version)
+        self._running: subprocess.Popen[str] | None = None
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: Callable[[str], Any] | None = None,  # noqa: ARG002
+        on_error: Callable[[str], Any] | None = None,  # noqa: ARG002
+    ) -> automation.CommandResult:
+        env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
+        command = [self.command, "--non-interactive", *args]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True,
+            start_new_session=True,
+        ) as self._running:  # fmt: skip
+            stdout, stderr = self._running.communicate()
+            code = self._running.returncode
+        self._running = None
+        result = automation.CommandResult(stdout=stdout.rstrip(), stderr=stderr.rstrip(), code=code)
+        if code != 0:
+            raise automation.errors.create_command_error(result)
+        return result
+
+    def signal(self, number: int) -> None:
+        if self._running is not None and self._running.poll() is None:
+            self._running.send_signal(number)
+
+    def kill(self) -> None:
+        if self._running is None or self._running.poll() is not None:
+            return
+        processes = psutil.Process(self._running.pid).children(recursive=True)
+        self._running.kill()
+        for process in processes:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
