@@ -39,9 +39,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     raise KeyboardInterrupt
 
 
-def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]) -> Outcome:
+def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome], feed: Feed) -> Outcome:
     """Do a step's work between its events in the ledger, and move the cluster's state by how it ended."""
-    feed = Feed(cluster, step)
     view = ledger.current(cluster)
     if view is None:
         msg = f"{cluster} is not reserved"

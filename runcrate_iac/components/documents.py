@@ -10,13 +10,12 @@ from runcrate_iac.model.spec import ClusterSpec, parse
 from runcrate_iac.specfile import with_user_keys
 
 FIELDS = {
-    Step.MACHINES: {"name", "nodes", "provider", "machine", "join_timeout"},
     Step.JOIN: {"name", "nodes", "ssh_public_keys"},
     Step.STORAGE: {"name", "nodes", "machine"},
     Step.SOFTWARE: {"name", "nodes", "machine", "software"},
     Step.CHECK: {"name", "nodes", "machine", "software"},
 }
-"""The spec's fields that matter to a step: a change of another one does not run it again."""
+"""The spec's fields that matter to a step on the nodes: a change of another one does not run it again."""
 
 
 def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
@@ -45,7 +44,7 @@ def given_machine(index: int, args: Mapping[str, Any]) -> Machine:
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:
     """The machines step's input."""
     machines = tuple(given_machine(index, args) for index, args in enumerate(given or ()))
-    return MachinesJob(spec=relevant(spec, Step.MACHINES), owner=owner, given=machines).model_dump_json()
+    return MachinesJob(spec=spec, owner=owner, given=machines).model_dump_json()
 
 
 def step_document(spec: ClusterSpec, step: Step, made: str) -> str:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import Self
 
 LEFT_AT_ONCE = 5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -22,7 +23,7 @@ class Interrupts:
         self._cluster = cluster
         self._before: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> Self:
         """Take the signals over."""
         self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self

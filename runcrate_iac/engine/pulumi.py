@@ -97,7 +97,7 @@ def _passphrase(root: Path) -> Path:
 
 
 class _Command(automation.PulumiCommand):
-    """The ``pulumi`` of this engine, in a session of its own: a terminal's Ctrl-C reaches us alone, and we pass it on once."""
+    """The engine's ``pulumi``, in a session of its own: a terminal's Ctrl-C reaches us alone; we pass it on once."""
 
     def __init__(self, engine: Engine) -> None:
         self.command = str(engine.root / "bin" / "pulumi")

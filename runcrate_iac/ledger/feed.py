@@ -18,11 +18,12 @@ def feed_path(cluster: str) -> Path:
 
 
 class Feed:
-    """Where one step tells its news: to the file, and as a line on standard error for plain Pulumi."""
+    """Where one step tells its news: to the cluster's file, and to ``show``."""
 
-    def __init__(self, cluster: str, step: Step) -> None:
-        """Make the cluster's folder if it is missing."""
+    def __init__(self, cluster: str, step: Step, show: Callable[[Event], None] | None = None) -> None:
+        """``show``: who else is told; default a line on standard error, which plain Pulumi shows."""
         self.step = step
+        self._show = show or _to_stderr
         self.path = feed_path(cluster)
         private_dir(self.path.parent)
 
@@ -41,8 +42,12 @@ class Feed:
             os.write(descriptor, event.model_dump_json().encode() + b"\n")
         finally:
             os.close(descriptor)
-        sys.stderr.write(line(event) + "\n")
-        sys.stderr.flush()
+        self._show(event)
+
+
+def _to_stderr(event: Event) -> None:
+    sys.stderr.write(line(event) + "\n")
+    sys.stderr.flush()
 
 
 def line(event: Event) -> str:

@@ -1,26 +1,21 @@
-"""Providers by name. Each is imported when it is asked for, so that nobody pays for the others."""
+"""Providers by name: ours, and those of installed packages. Each is imported only when it is asked for.
+
+A package adds one with an entry point in the group ``runcrate_iac.providers``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.provider import Provider
 
-
-def _local() -> Provider:
-    from runcrate_iac.machines.local import LocalProvider  # noqa: PLC0415
-
-    return LocalProvider()
-
-
-def _given() -> Provider:
-    from runcrate_iac.machines.given import GivenProvider  # noqa: PLC0415
-
-    return GivenProvider()
-
-
-PROVIDERS: dict[str, Callable[[], Provider]] = {"local": _local, "given": _given}
+GROUP = "runcrate_iac.providers"
+OURS = {
+    "given": ("runcrate_iac.machines.given", "GivenProvider"),
+    "local": ("runcrate_iac.machines.local", "LocalProvider"),
+}
 
 
 def provider(name: str) -> Provider:
@@ -28,6 +23,12 @@ def provider(name: str) -> Provider:
 
     Raises :class:`SpecError` with the names there are.
     """
-    if name not in PROVIDERS:
-        raise SpecError(f"provider: there is none called {name!r}", "one of " + ", ".join(PROVIDERS))
-    return PROVIDERS[name]()
+    if name in OURS:
+        module, attribute = OURS[name]
+        made: Provider = getattr(import_module(module), attribute)()
+        return made
+    others = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in others:
+        raise SpecError(f"provider: there is none called {name!r}", "one of " + ", ".join(sorted({*OURS, *others})))
+    theirs: Provider = others[name].load()()
+    return theirs

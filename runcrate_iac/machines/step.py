@@ -6,15 +6,17 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from runcrate_iac.errors import Leftover, Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines.keypair import cluster_key
-from runcrate_iac.machines.provider import Provider, Reservation
+from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model.documents import MachinesJob, Made
 from runcrate_iac.model.lifecycle import TABLE, Happened
 from runcrate_iac.model.network import Machine
+from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
@@ -32,9 +34,14 @@ def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     spec = job.spec
     view = ledger.current(spec.name)
     if view is None:
-        view = _intend(job, provider, ledger)
+        offers = _offers(spec, provider)
+        if isinstance(provider, HasPreparation):
+            provider.prepare(spec.machine, report)
+        view = _intend(job, offers[0].price.usd, ledger)
     else:
         refuse_change(view, spec, job.owner)
+        if view.spec != spec:
+            ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
     identity = cluster_key(spec.name)
     request = Reservation(
         cluster_id=view.cluster_id,
@@ -82,11 +89,15 @@ def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
         )
 
 
-def _intend(job: MachinesJob, provider: Provider, ledger: Ledger) -> View:
-    spec = job.spec
+def _offers(spec: ClusterSpec, provider: Provider) -> Sequence[Offer]:
     offers = provider.offers(spec.machine, spec.nodes)
     if not offers:
         raise SpecError(f"no offer of {provider.name} for {spec.nodes} × {spec.machine.gpus} {spec.machine.gpu} now")
+    return offers
+
+
+def _intend(job: MachinesJob, usd_per_hour: Decimal, ledger: Ledger) -> View:
+    spec = job.spec
     return ledger.record(
         spec.name,
         f"{spec.name}-{secrets.token_hex(4)}",
@@ -94,7 +105,7 @@ def _intend(job: MachinesJob, provider: Provider, ledger: Ledger) -> View:
         owner=job.owner,
         spec=spec.model_dump(mode="json"),
         deadline=(datetime.now(UTC) + timedelta(seconds=spec.join_timeout)).isoformat(),
-        price_per_hour=str(offers[0].price.usd),
+        price_per_hour=str(usd_per_hour),
     )
 
 

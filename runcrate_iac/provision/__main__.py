@@ -32,7 +32,7 @@ def main() -> None:
 def _recorded(step: Step, document: StepInput) -> Outcome:
     feed = Feed(document.spec.name, step)
     work = lambda: perform(step, document, time.time(), feed.emit)  # noqa: E731
-    return steps.record(Ledger(), document.spec.name, step, work)
+    return steps.record(Ledger(), document.spec.name, step, work, feed)
 
 
 if __name__ == "__main__":

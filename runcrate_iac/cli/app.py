@@ -1,0 +1,51 @@
+"""The command's frame: the verbs, and errors as messages with their exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NoReturn
+
+import typer
+
+from runcrate_iac.cli import doctor, down, events, preview, receipt, setup, ssh, status, up
+from runcrate_iac.errors import RuncrateError
+
+EPILOG = """\
+Exit codes: 0 done; 2 the spec or arguments are wrong, nothing was created; 3 failed and everything was released;
+4 degraded: machines are up, storage or software is not; 5 something may be left over, with the list;
+6 refused: locked, or against a rule.
+"""
+
+app = typer.Typer(
+    name="runcrate-iac",
+    help="GPU clusters as code that start whole or not at all.\n\n"
+    "Begin with `runcrate-iac doctor`, then `runcrate-iac up cluster.yaml`.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.command("up")(up.up)
+app.command("preview")(preview.preview)
+app.command("status")(status.status)
+app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
+app.command("down")(down.down)
+app.command("events")(events.events)
+app.command("receipt")(receipt.receipt)
+app.command("doctor")(doctor.doctor)
+app.command("setup")(setup.setup)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its documented code."""
+    try:
+        app()
+    except RuncrateError as error:
+        if "--json" in sys.argv:
+            document = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
+            sys.stdout.write(json.dumps({"error": document | {"exit_code": error.exit_code}}) + "\n")
+        else:
+            sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    sys.exit(0)

@@ -1,0 +1,26 @@
+"""``runcrate-iac down NAME``."""
+
+from __future__ import annotations
+
+import typer
+
+from runcrate_iac.cli import output
+from runcrate_iac.cli.display import Display
+from runcrate_iac.ledger.events import Ledger
+
+
+def down(name: output.Name, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
+    """Terminate the whole cluster: every machine together. Finishes whatever an interrupted command left."""
+    from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
+
+    view = Ledger().current(name)
+    if view is not None:
+        question = f"Terminate {name} ({view.state}, {view.spec.nodes} machines, /shared included)?"
+        if not output.confirm(question, yes=yes):
+            raise typer.Exit
+    with Display(as_json=as_json) as display:
+        after = transaction.down(name, install.find(), display)
+    if as_json:
+        output.document({"cluster": name, "released": after is not None, "state": after.state if after else None})
+    else:
+        output.console.print(f"{name} is {after.state}" if after else f"{name}: nothing to do, no such cluster is up")

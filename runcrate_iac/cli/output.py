@@ -1,0 +1,54 @@
+"""What verbs print: documents for programs, tables for people, questions and live news."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from runcrate_iac.errors import SpecError
+from runcrate_iac.model.offer import Offer
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
+Name = Annotated[str, typer.Argument(help="The cluster's name.")]
+
+console = Console(highlight=False, soft_wrap=True)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def document(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, default=str) + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows under their columns' names."""
+    grid = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        grid.add_row(*(str(cell) for cell in row))
+    console.print(grid)
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask, unless ``--yes`` was given.
+
+    Raises :class:`SpecError` where there is nobody to ask.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise SpecError(f"{question} There is no terminal to ask at", "add --yes")
+    return typer.confirm(question, err=True)
+
+
+def price(offer: Offer) -> str:
+    """The offer on two lines: the whole cluster's price per hour, and under it a machine's (C3)."""
+    simulated = " (simulated)" if offer.gpus_simulated else ""
+    what = f"{offer.machines} × {offer.kind} with {offer.gpus_per_machine} {offer.gpu}{simulated}, {offer.location}"
+    return f"{what}: {offer.price} per hour\n  {offer.price_per_machine} per machine, joined by {offer.network}"

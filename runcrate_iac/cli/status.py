@@ -1,0 +1,96 @@
+"""``runcrate-iac status [NAME]``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from runcrate_iac import steps
+from runcrate_iac.cli import output
+from runcrate_iac.cli.display import Display
+from runcrate_iac.errors import Refused, SpecError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.view import View
+from runcrate_iac.machines.registry import provider
+from runcrate_iac.model.conditions import broken, sentence
+from runcrate_iac.model.documents import Made, StepInput
+from runcrate_iac.model.lifecycle import State
+from runcrate_iac.model.network import MachineState, node_name, private_address
+from runcrate_iac.model.progress import Step
+
+Which = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The cluster's name; without it, all of them.")]
+Check = Annotated[bool, typer.Option("--check", help="Run the acceptance suite on every node now.")]
+CHECKABLE = (State.INSTALLING, State.READY, State.DEGRADED)
+
+
+def status(name: Which = None, check: Check = False, as_json: output.AsJson = False) -> None:
+    """Show a cluster's state, its nodes and what was found on them; or the list of clusters.
+
+    Exit code 4 where the cluster is degraded.
+    """
+    if name is None:
+        _all(as_json=as_json)
+        return
+    ledger = Ledger()
+    view = ledger.latest(name)
+    if view is None:
+        raise SpecError(f"no cluster has ever been called {name}", "runcrate-iac status lists them")
+    if check:
+        view = _checked(view, ledger, as_json=as_json)
+    machines = _machines(view)
+    if as_json:
+        found = [condition.model_dump(mode="json") for condition in view.conditions]
+        output.document(view.model_dump(mode="json") | {"machine_states": machines, "conditions": found})
+    else:
+        _show(view, machines)
+    if view.state is State.DEGRADED:
+        raise typer.Exit(4)
+
+
+def _all(*, as_json: bool) -> None:
+    ledger = Ledger()
+    views = [view for name in ledger.clusters() if (view := ledger.latest(name))]
+    if as_json:
+        output.document([view.model_dump(mode="json") for view in views])
+        return
+    rows = [(v.name, v.state, f"{v.since:%Y-%m-%d %H:%M}", v.spec.nodes, v.spec.software, v.owner) for v in views]
+    output.table(("cluster", "state", "since (UTC)", "nodes", "software", "stack"), rows)
+
+
+def _machines(view: View) -> dict[str, MachineState]:
+    """What the provider says of each machine now."""
+    if view.over or view.spec.provider == "given":
+        return {}
+    listed = {machine.index: machine.state for machine in provider(view.spec.provider).list(view.cluster_id)}
+    return {node_name(index): listed.get(index, MachineState.GONE) for index in range(view.spec.nodes)}
+
+
+def _show(view: View, machines: dict[str, MachineState]) -> None:
+    since = f"{view.since:%Y-%m-%d %H:%M} UTC"
+    output.console.print(f"[bold]{view.name}[/] is [bold]{view.state}[/] since {since} ({view.cluster_id})")
+    output.console.print(f"{view.spec.nodes} nodes, {view.spec.software}, {view.price_per_hour} per hour")
+    rows = [(name, private_address(index), state) for index, (name, state) in enumerate(machines.items())]
+    output.table(("node", "private address", "machine"), rows)
+    for condition in broken(view.conditions):
+        output.console.print(f"[red]✗[/] {sentence(condition)}")
+
+
+def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
+    from runcrate_iac.provision.step import perform  # noqa: PLC0415 - only --check needs it
+
+    if view.state not in CHECKABLE:
+        raise Refused(f"{view.name} is {view.state}: there is nothing to check", "bring it up first")
+    made: dict[str, Any] = {
+        "cluster_id": view.cluster_id,
+        "deadline": view.deadline,
+        "price_per_hour": view.price_per_hour,
+        "machines": view.machines,
+    }
+    document = StepInput(spec=view.spec, made=Made(**made))
+    with Display(as_json=as_json) as display:
+        feed = Feed(view.name, Step.CHECK, display)
+        steps.record(ledger, view.name, Step.CHECK, lambda: perform(Step.CHECK, document, time.time(), feed.emit), feed)
+    return ledger.current(view.name) or view

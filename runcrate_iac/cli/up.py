@@ -1,0 +1,76 @@
+"""``runcrate-iac up SPEC``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runcrate_iac.cli import output
+from runcrate_iac.cli.display import Display
+from runcrate_iac.cli.offers import chosen
+from runcrate_iac.errors import ToolMissing
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import View
+from runcrate_iac.model.lifecycle import State
+from runcrate_iac.model.spec import Software
+from runcrate_iac.specfile import load
+
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The cluster's spec, a YAML file.")]
+
+
+def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
+    r"""Bring the cluster in SPEC up whole, or release everything.
+
+    Shows the price per hour before anything is reserved. Run again, it changes nothing where nothing is to change,
+    and repairs what is not done where the cluster is degraded.
+
+    A spec:
+
+    \b
+    name: demo
+    nodes: 2
+    software: slurm          # slurm | none
+    provider: local
+    machine: {kind: vm, gpu: H100, gpus: 8}
+    """
+    from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
+
+    wanted = load(spec)
+    engine = install.find()
+    if engine is None:
+        raise ToolMissing("Pulumi is missing on this computer", "runcrate-iac setup")
+    if Ledger().current(wanted.name) is None:
+        output.messages.print(output.price(chosen(wanted)))
+        if not output.confirm(f"Bring up {wanted.name}?", yes=yes):
+            raise typer.Exit
+    with Display(as_json=as_json) as display:
+        view, changed = transaction.up(wanted, engine, display)
+    if as_json:
+        output.document(view.model_dump(mode="json") | {"resources_changed": changed})
+        return
+    said = f"{view.name} is {view.state}" + ("" if changed else "; nothing to change")
+    output.console.print(f"\n[bold green]{said}[/]\n{next_lines(view)}")
+    if view.state is State.DEGRADED:
+        raise typer.Exit(4)
+
+
+def next_lines(view: View) -> str:
+    """The lines to type next."""
+    name = view.name
+    lines = [
+        (f"runcrate-iac ssh {name}", "log in to the head, node-0"),
+        (f"runcrate-iac ssh {name} node-1 -- hostname", "run a command on a node"),
+    ]
+    if view.spec.software is Software.SLURM:
+        lines += [
+            (f"runcrate-iac ssh {name} -- sinfo", "the partition and its nodes"),
+            (f"runcrate-iac ssh {name} -- sbatch --wrap 'srun hostname' --nodes 2", "submit a batch job"),
+        ]
+    lines += [
+        (f"runcrate-iac status {name} --check", "check every node again"),
+        (f"runcrate-iac down {name}", "terminate the whole cluster"),
+    ]
+    width = max(len(command) for command, _ in lines)
+    return "\n".join(f"  {command:{width}}  # {why}" for command, why in lines)
