@@ -82,8 +82,10 @@ def _make(report: Report) -> Engine:
     installed = onpath.look(_home())
     online = official.reachable()
     if installed:
-        if launchers.COMMAND in installed.missing and online and official.fetch_command_plugin(
-            installed.executable, report
+        if (
+            launchers.COMMAND in installed.missing
+            and online
+            and official.fetch_command_plugin(installed.executable, report)
         ):
             installed = onpath.look(_home()) or installed
         with _fresh(_completed(installed)) as root:

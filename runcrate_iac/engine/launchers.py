@@ -41,9 +41,7 @@ def write(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         file = folder / name
         recorded = shlex.quote(sys.executable)
-        file.write_text(
-            _TEXT.format(mark=MARK, name=name, recorded=recorded, probe=_PROBE, arguments=_ARGUMENTS[name])
-        )
+        file.write_text(_TEXT.format(mark=MARK, name=name, recorded=recorded, probe=_PROBE, arguments=_ARGUMENTS[name]))
         file.chmod(0o755)
 
 

@@ -57,7 +57,9 @@ class Stage:
                     reader.join()
                     return code
             waited = f"{self._deadline - self._started:.0f} s"
-            raise Failed(f"{self._title} did not end within {waited}", "look at the network and the disk, then try again")
+            raise Failed(
+                f"{self._title} did not end within {waited}", "look at the network and the disk, then try again"
+            )
         finally:
             if process.poll() is None:
                 process.kill()

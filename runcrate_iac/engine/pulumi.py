@@ -16,7 +16,7 @@ from semver import VersionInfo
 
 from runcrate_iac.engine.install import Engine
 from runcrate_iac.errors import Refused, RuncrateError
-from runcrate_iac.paths import private_dir, state_dir, write_atomic
+from runcrate_iac.paths import cluster_dir, private_dir, state_dir, write_atomic
 
 PROJECT = "runcrate-iac"
 
@@ -32,7 +32,8 @@ class Stack:
         """``program`` declares the resources; None where only ``destroy`` is wanted."""
         root = private_dir(state_dir() / "pulumi")
         work = private_dir(root / "work" / name)
-        self._command = _Command(engine)
+        self._log = private_dir(cluster_dir(name) / "logs") / "pulumi.log"
+        self._command = _Command(engine, self._log)
         self._stack = automation.create_or_select_stack(
             stack_name=name,
             project_name=PROJECT,
@@ -54,18 +55,18 @@ class Stack:
 
         Raises :class:`PulumiFailed`; :class:`Refused` where another Pulumi works on the stack.
         """
-        result = _run(self._stack.up, suppress_outputs=True, color="never")
+        result = _run(self._log, self._stack.up, suppress_outputs=True, color="never")
         return sum(count for kind, count in (result.summary.resource_changes or {}).items() if str(kind) != "same")
 
     def preview(self) -> Mapping[str, int]:
         """How many resources would be created, updated, …; touches nothing."""
-        result = _run(self._stack.preview, color="never")
+        result = _run(self._log, self._stack.preview, color="never")
         return {str(getattr(kind, "value", kind)): count for kind, count in result.change_summary.items()}
 
     def destroy(self) -> None:
         """Delete every resource, and the stack with its history; what a killed Pulumi left pending is forgotten."""
         self._stack.cancel()
-        _run(self._stack.destroy, color="never", refresh=False, remove=True)
+        _run(self._log, self._stack.destroy, color="never", refresh=False, remove=True)
 
     def interrupt(self) -> None:
         """Ask a running operation to end: its commands are ended, and what it did is in the state."""
@@ -76,13 +77,19 @@ class Stack:
         self._command.kill()
 
 
-def _run(operation: Callable[..., Any], **options: Any) -> Any:
+def _run(log: Path, operation: Callable[..., Any], **options: Any) -> Any:
     try:
         return operation(**options)
     except automation.ConcurrentUpdateError as error:
         raise Refused(f"another Pulumi works on this stack: {error}", "wait for it to end") from error
     except automation.CommandError as error:
-        raise PulumiFailed(str(error)) from error
+        raise PulumiFailed(_errors(str(error)), f"all that Pulumi printed is in {log}") from error
+
+
+def _errors(printed: str) -> str:
+    """The error lines of what Pulumi printed, each once; all of it where there is none."""
+    lines = [line.split("error:", 1)[1].strip() for line in printed.splitlines() if line.lstrip().startswith("error:")]
+    return "\n".join(dict.fromkeys(lines)) or printed
 
 
 def _nothing() -> None:
@@ -99,7 +106,8 @@ def _passphrase(root: Path) -> Path:
 class _Command(automation.PulumiCommand):
     """The engine's ``pulumi``, in a session of its own: a terminal's Ctrl-C reaches us alone; we pass it on once."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, log: Path) -> None:
+        self._log = log
         self.command = str(engine.root / "bin" / "pulumi")
         self.version = VersionInfo.parse(engine.version)
         self._running: subprocess.Popen[str] | None = None
@@ -122,6 +130,8 @@ class _Command(automation.PulumiCommand):
             stdout, stderr = self._running.communicate()
             code = self._running.returncode
         self._running = None
+        with self._log.open("a") as log:
+            log.write(f"$ pulumi {' '.join(args)}\n{stdout}\n{stderr}\n")
         result = automation.CommandResult(stdout=stdout.rstrip(), stderr=stderr.rstrip(), code=code)
         if code != 0:
             raise automation.errors.create_command_error(result)

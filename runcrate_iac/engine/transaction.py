@@ -131,7 +131,7 @@ def _settle(
     """Decide what a failed attempt leaves: everything released, or a degraded cluster; raises which."""
     view = ledger.current(spec.name)
     if view is None or view.owner != owner(spec.name):
-        raise Failed(f"{spec.name}: nothing was reserved: {error.message}") from error
+        raise Failed(f"{spec.name}: nothing was reserved: {error.message}", error.remedy) from error
     facts = "\n".join(sentence(condition) for condition in broken(view.conditions)) or error.message
     abandoned = fresh and isinstance(error, _Interrupted)
     if view.state is State.PROVISIONING or abandoned:

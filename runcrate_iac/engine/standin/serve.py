@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import stat
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -52,14 +52,10 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
     server = grpc.server(ThreadPoolExecutor(_CALLS_AT_ONCE), options=_UNLIMITED)
     register(server)
     port = server.add_insecure_port("127.0.0.1:0")
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+    told = _signal_pipe()
     server.start()
     print(port, flush=True)  # noqa: T201 - this line is the protocol
-    if stat.S_ISFIFO(os.fstat(0).st_mode):
-        threading.Thread(target=_wait_for_end_of_input, args=(ended,), daemon=True).start()
-    ended.wait()
+    _wait_for_end(told)
     stop()
     server.stop(grace=1).wait()
     sys.stdout.flush()
@@ -67,7 +63,24 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
     os._exit(0)  # calls that are still in a thread must not keep the process
 
 
-def _wait_for_end_of_input(ended: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    ended.set()
+def _signal_pipe() -> int:
+    """A pipe that becomes readable on SIGINT or SIGTERM.
+
+    The kernel may hand a signal to any thread, and then the main one, asleep in a lock, would not run the handler.
+    """
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    return readable
+
+
+def _wait_for_end(told: int) -> None:
+    watched = [told]
+    if stat.S_ISFIFO(os.fstat(0).st_mode):
+        watched.append(0)
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        if told in ready or not os.read(0, 4096):
+            return
