@@ -18,7 +18,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
 Name = Annotated[str, typer.Argument(help="The cluster's name.")]
 
-console = Console(highlight=False, soft_wrap=True)
+PLAIN_WIDTH = 240
+"""Columns where there is no terminal: a pipe should get whole lines."""
+
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from runcrate_iac.ledger.view import Entry, Note, fold
 from runcrate_iac.model.money import FREE, Money
-from runcrate_iac.model.network import Machine, node_name
+from runcrate_iac.model.network import node_name
 from runcrate_iac.model.receipt import MachineReceipt, Receipt
 
 MICRO = Decimal("0.000001")
@@ -22,18 +22,17 @@ def receipt(entries: Sequence[Entry], now: datetime) -> Receipt | None:
     own = [entry for entry in entries if entry.cluster_id == view.cluster_id]
     asked = next((entry.at for entry in own if entry.type == Note.ASKED), view.reserved_at)
     gone = {entry.data["machine"]: entry for entry in own if entry.type == Note.MACHINE_GONE}
-    known: dict[str, Machine | None] = {machine.id: machine for machine in view.machines} | dict.fromkeys(
-        set(gone) - {machine.id for machine in view.machines}
-    )
+    known = {machine.id: node_name(machine.index) for machine in view.machines}
+    known |= {key: entry.data["node"] for key, entry in gone.items()}
     rate = view.price_per_hour.usd / view.spec.nodes
     rows = []
-    for machine_id, machine in known.items():
+    for machine_id, node in known.items():
         end = gone[machine_id].at if machine_id in gone else None
         until = end or view.ended_at or now
         billed = (until - view.joined_at).total_seconds() if view.joined_at else 0.0
         rows.append(
             MachineReceipt(
-                node=node_name(machine.index) if machine else "",
+                node=node,
                 id=machine_id,
                 asked_at=asked,
                 gone_at=end,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
+
+from pydantic import Field
 
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition
@@ -28,7 +29,7 @@ class Note(StrEnum):
     STEP_ENDED = "step_ended"
     """``step``, ``ok``, ``changed``, ``seconds`` and ``conditions``."""
     MACHINE_GONE = "machine_gone"
-    """``machine`` and the ``proof``: the provider was asked after the release (X1)."""
+    """``machine``, its ``node`` and the ``proof``: the provider was asked after the release (X1)."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
 
@@ -68,7 +69,7 @@ class View(Model):
     """Ids of machines that are proved gone."""
     released: bool = False
     """The provider was asked and nothing is left."""
-    findings: Mapping[Step, tuple[Condition, ...]] = MappingProxyType({})
+    findings: dict[Step, tuple[Condition, ...]] = Field(default_factory=dict)
     """What each step found when it last ran."""
 
     @property

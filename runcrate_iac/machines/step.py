@@ -15,7 +15,7 @@ from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model.documents import MachinesJob, Made
 from runcrate_iac.model.lifecycle import TABLE, Happened
-from runcrate_iac.model.network import Machine
+from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
@@ -117,11 +117,12 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    known = {machine.id for machine in (*view.machines, *provider.list(cluster_id))} - set(view.gone)
+    asked = {machine.id: machine for machine in (*view.machines, *provider.list(cluster_id))}
+    known = {key: machine for key, machine in asked.items() if key not in view.gone}
     left = _release_until_gone(cluster_id, provider, report, pause)
-    for machine_id in sorted(known - {machine.id for machine in left}):
-        proof = f"{provider.name} was asked after the release and does not list it"
-        ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=machine_id, proof=proof)
+    proof = f"{provider.name} was asked after the release and does not list it"
+    for key in sorted(known.keys() - {machine.id for machine in left}):
+        ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=node_name(known[key].index), proof=proof)
     if left:
         listed = ", ".join(f"node-{machine.index} ({machine.id})" for machine in left)
         raise Leftover(f"{name}: the provider still lists {listed}", f"runcrate-iac down {name}")
