@@ -1,0 +1,139 @@
+"""The component declares a resource for each step, and nothing runs to declare it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import mocks
+
+from runcrate_iac import Cluster, Machine
+from runcrate_iac.errors import SpecError
+
+# Pulumi's runtime leaves event loops of its own unclosed.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+MADE = {
+    "cluster_id": "demo-1",
+    "deadline": "2026-01-01T00:25:00Z",
+    "price_per_hour": {"usd": "5.000000"},
+    "machines": [{"index": i, "id": f"m{i}", "host": f"192.0.2.{i}"} for i in range(2)],
+}
+
+
+class Recorder(mocks.Mocks):
+    """Keeps every resource that a program registers."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.seen: dict[str, mocks.MockResourceArgs] = {}
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        """Answer as the machines step would."""
+        self.seen[args.name] = args
+        return args.name, {**args.inputs, "stdout": json.dumps(MADE)}
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        """Answer nothing: no function is called."""
+        raise NotImplementedError(args.token)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
+    """A program's resources, recorded."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return Recorder()
+
+
+def declare(recorder: Recorder, name: str = "demo", **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Declare a cluster, a field by its value or by what makes it; its outputs, and each step's document."""
+    outputs: dict[str, Any] = {}
+
+    def program() -> pulumi.Output[Any]:
+        cluster = Cluster(name, **{key: value() if callable(value) else value for key, value in fields.items()})
+        names = ("cluster_id", "price_per_hour", "ssh_config")
+        return pulumi.Output.all(**{key: getattr(cluster, key) for key in names}).apply(outputs.update)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_run, recorder, program).result()
+    documents = {
+        seen.removeprefix(f"{name}-"): json.loads(args.inputs["stdin"])
+        for seen, args in recorder.seen.items()
+        if "stdin" in args.inputs
+    }
+    return outputs, documents
+
+
+def _run(recorder: Recorder, program: Callable[[], Any]) -> None:
+    # In a thread of its own: Pulumi nests event loops, which upsets this thread's recursion count in CPython 3.11.
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    pulumi.runtime.set_mocks(recorder, project="lab", stack="dev")
+    try:
+        pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    finally:
+        asyncio.get_event_loop().close()
+
+
+def test_each_step_is_a_resource(recorder: Recorder) -> None:
+    """Machines, join, storage, software and check are a resource each (C24)."""
+    _, documents = declare(recorder, software="slurm")
+    assert list(documents) == ["machines", "join", "storage", "software", "check"]
+
+
+def test_outputs_tell_how_to_reach_it(recorder: Recorder) -> None:
+    """The cluster's id, price and ssh configuration are outputs (X7)."""
+    outputs, _ = declare(recorder)
+    assert outputs["cluster_id"] == "demo-1"
+    assert outputs["price_per_hour"] == "5.000000"
+    assert outputs["ssh_config"].endswith("clusters/demo/ssh_config")
+
+
+def test_only_the_machines_step_deletes(recorder: Recorder) -> None:
+    """Destroying releases all machines with one call, and no node alone (C7)."""
+    declare(recorder)
+    assert [name for name, args in recorder.seen.items() if "delete" in args.inputs] == ["demo-machines"]
+
+
+def test_machines_of_the_program_are_taken_as_given(recorder: Recorder) -> None:
+    """Machines from any Pulumi resource make a cluster, in the order given (C24)."""
+
+    def machines() -> list[Machine]:
+        return [Machine(address=pulumi.Output.from_input(f"192.0.2.{i}"), user="admin") for i in range(3)]
+
+    _, documents = declare(recorder, machines=machines)
+    assert [m["host"] for m in documents["machines"]["given"]] == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
+    assert documents["machines"]["spec"]["nodes"] == 3
+    assert documents["machines"]["spec"]["provider"] == "given"
+
+
+def test_a_change_runs_only_the_steps_that_depend_on_it(recorder: Recorder) -> None:
+    """Another software changes the document of the software and check steps, not of join and storage (C5)."""
+    _, bare = declare(recorder)
+    recorder.seen.clear()
+    _, slurm = declare(recorder, software="slurm")
+    assert {step for step in bare if bare[step] != slurm[step]} == {"machines", "software", "check"}
+
+
+def test_a_second_declaration_is_the_same(recorder: Recorder) -> None:
+    """The same program gives the same documents, so that a second `up` changes nothing (C4)."""
+    _, first = declare(recorder, software="slurm")
+    recorder.seen.clear()
+    assert declare(recorder, software="slurm")[1] == first
+
+
+def test_numbers_may_come_as_floats(recorder: Recorder) -> None:
+    """Integers that Pulumi hands over as floats are taken (C24)."""
+    assert declare(recorder, nodes=4.0)[1]["machines"]["spec"]["nodes"] == 4
+
+
+def test_a_wrong_field_fails_the_program(recorder: Recorder) -> None:
+    """One node is refused while the program runs, before any resource is made (C1)."""
+    with pytest.raises(SpecError, match="nodes"):
+        declare(recorder, nodes=1)
+    assert "demo-machines" not in recorder.seen
