@@ -52,7 +52,7 @@ def build(into: Path, report: Report) -> None:
     go = find_go()
     if not go:
         raise ToolMissing(
-            f"Pulumi {ENGINE} can be neither downloaded nor built: there is no Go {OLDEST_GO[0]}.{OLDEST_GO[1]} or later",
+            f"Pulumi {ENGINE} can be neither downloaded nor built: no Go {OLDEST_GO[0]}.{OLDEST_GO[1]} or later",
             "install Go (https://go.dev/dl), or Pulumi itself (https://www.pulumi.com/docs/install), and try again",
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -46,6 +46,6 @@ def write(folder: Path, names: Iterable[str]) -> None:
 
 
 def is_standin(file: Path) -> bool:
-    """Is the executable one of ours?"""
+    """Tell whether the executable is one of ours."""
     with file.open("rb") as stream:
         return MARK.encode() in stream.read(256)

@@ -23,8 +23,8 @@ PulumiCommand.install(root=sys.argv[1], version=semver.VersionInfo.parse(sys.arg
 
 
 def reachable() -> bool:
-    """Does the site of the official downloads answer, through the proxies of the environment?"""
-    request = urllib.request.Request(SITE, method="HEAD")  # noqa: S310 - a constant https address
+    """Tell whether the site of the official downloads answers, through the environment's proxies."""
+    request = urllib.request.Request(SITE, method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS):  # noqa: S310
             return True

@@ -1,4 +1,4 @@
-"""A Pulumi that the user has installed: is it new enough, and does it have its two plugins?"""
+"""A Pulumi that the user has installed, looked at: whether it is new enough and has its two plugins."""
 
 from __future__ import annotations
 

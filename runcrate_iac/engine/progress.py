@@ -20,6 +20,7 @@ class Stage:
     """One child process at a time, watched: reports at least every four seconds, killed at its deadline."""
 
     def __init__(self, title: str, report: Report, *, seconds: float) -> None:
+        """``seconds`` is the time that all its processes have together."""
         self._title = title
         self._report = report
         self._started = time.monotonic()

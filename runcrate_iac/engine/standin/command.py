@@ -15,7 +15,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from runcrate_iac.engine.standin.process import CommandFailed, Commands
+from runcrate_iac.engine.standin.capture import CommandFailed, run
+from runcrate_iac.engine.standin.process import Children
 from runcrate_iac.engine.standin.serve import EngineLog, serve
 from runcrate_iac.engine.standin.values import (
     UNKNOWN,
@@ -41,12 +42,13 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
     """Create, update and delete run a command; everything else is bookkeeping."""
 
     def __init__(self, log: EngineLog) -> None:
+        """``log`` shows the commands' lines."""
         self._log = log
-        self._commands = Commands()
+        self._children = Children()
 
     def stop(self) -> None:
         """Kill what runs."""
-        self._commands.cancel()
+        self._children.cancel()
 
     def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:
         return plugin_pb2.PluginInfo(version=COMMAND_PLUGIN)
@@ -62,7 +64,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:
-        self._commands.cancel()
+        self._children.cancel()
         return empty_pb2.Empty()
 
     def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
@@ -74,9 +76,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Diff(self, request: provider_pb2.DiffRequest, context: Any) -> provider_pb2.DiffResponse:
         old, new = without_secrets(from_wire(request.old_inputs)), without_secrets(from_wire(request.news))
         changed = sorted(
-            key
-            for key in old.keys() | new.keys()
-            if old.get(key) != new.get(key) and key not in request.ignoreChanges
+            key for key in old.keys() | new.keys() if old.get(key) != new.get(key) and key not in request.ignoreChanges
         )
         answer = provider_pb2.DiffResponse
         return answer(
@@ -109,10 +109,8 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Read(self, request: provider_pb2.ReadRequest, context: Any) -> provider_pb2.ReadResponse:
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
-    def _run(
-        self, command: Any, inputs: Values, state: Values, urn: str, context: grpc.ServicerContext
-    ) -> Values:
-        """The results after the command has run; the state's where there is no command. Fails the call where it fails."""
+    def _run(self, command: Any, inputs: Values, state: Values, urn: str, context: grpc.ServicerContext) -> Values:
+        """What the command leaves, or the state's results where there is none. A failing command fails the call."""
         plain, before = without_secrets(inputs), without_secrets(state)
         results = {"stdout": "", "stderr": ""} | {key: before[key] for key in _RESULTS if key in before}
         if command is None:
@@ -128,21 +126,19 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
 
         shown = plain.get("logging", "stdoutAndStderr")
         try:
-            printed = self._commands.run(
+            printed = run(
+                self._children,
                 [*(plain.get("interpreter") or _SHELL), command],
                 directory=plain.get("dir"),
                 environment=environment,
-                stdin=plain.get("stdin", "").encode(),
+                stdin=plain.get("stdin", ""),
                 on_stdout=show if shown in {"stdout", "stdoutAndStderr"} else None,
                 on_stderr=show if shown in {"stderr", "stdoutAndStderr"} else None,
             )
         except CommandFailed as failure:
-            how, output = failure.args
-            context.abort(grpc.StatusCode.UNKNOWN, f"{how}: running {json.dumps(command)}:\n{output}")
-        return results | {
-            "stdout": printed.stdout.decode(errors="replace").removesuffix("\n"),
-            "stderr": printed.stderr.decode(errors="replace").removesuffix("\n"),
-        }
+            message = f"{failure.how}: running {json.dumps(command, ensure_ascii=False)}:\n{failure.printed}"
+            context.abort(grpc.StatusCode.UNKNOWN, message)
+        return results | {"stdout": printed.stdout.removesuffix("\n"), "stderr": printed.stderr.removesuffix("\n")}
 
 
 def _outputs(inputs: Values, results: Values) -> Any:

@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
@@ -25,6 +26,7 @@ class EngineLog:
     """The engine's diagnostics. Losing a line must never fail a resource, so errors are swallowed."""
 
     def __init__(self, address: str) -> None:
+        """``address`` is the engine's, as host and port."""
         self._stub = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address, options=_UNLIMITED))
 
     def info(self, message: str, urn: str = "") -> None:
@@ -37,10 +39,8 @@ class EngineLog:
 
     def _send(self, message: str, urn: str, *, ephemeral: bool) -> None:
         request = engine_pb2.LogRequest(severity=engine_pb2.INFO, message=message, urn=urn, ephemeral=ephemeral)
-        try:
+        with suppress(grpc.RpcError):
             self._stub.Log(request, timeout=10)
-        except grpc.RpcError:
-            pass
 
 
 def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> None:

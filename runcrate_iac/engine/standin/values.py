@@ -28,7 +28,7 @@ def to_wire(values: Values) -> struct_pb2.Struct:
 
 
 def is_secret(value: Any) -> bool:
-    """Is the value, or anything in it, marked secret?"""
+    """Tell whether the value, or anything in it, is marked secret."""
     if isinstance(value, dict):
         return value.get(SIGNATURE) == SECRET or any(map(is_secret, value.values()))
     return isinstance(value, list) and any(map(is_secret, value))
