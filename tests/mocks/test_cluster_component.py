@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,9 +17,6 @@ from pulumi.runtime import mocks
 
 from runcrate_iac import Cluster, Machine
 from runcrate_iac.errors import SpecError
-
-# Pulumi's runtime leaves event loops of its own unclosed.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 MADE = {
     "cluster_id": "demo-1",
@@ -72,12 +71,17 @@ def declare(recorder: Recorder, name: str = "demo", **fields: Any) -> tuple[dict
 
 def _run(recorder: Recorder, program: Callable[[], Any]) -> None:
     # In a thread of its own: Pulumi nests event loops, which upsets this thread's recursion count in CPython 3.11.
-    asyncio.set_event_loop(asyncio.new_event_loop())
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
     pulumi.runtime.set_mocks(recorder, project="lab", stack="dev")
     try:
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
     finally:
-        asyncio.get_event_loop().close()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        with warnings.catch_warnings():  # Pulumi's mocks leave the loops of their threads unclosed
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 def test_each_step_is_a_resource(recorder: Recorder) -> None:
