@@ -1,21 +1,18 @@
-"""Stand-in for ``pulumi-resource-command``: ``command:local:Command`` as the real plugin 1.2.1 behaves.
-
-Read from the real provider's ``local/commandController.go`` and ``local/commandOutputs.go``.
-"""
+"""Stand-in for ``pulumi-resource-command``: the provider protocol around :mod:`.local`."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import sys
+from functools import partial
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2
+from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from runcrate_iac.engine.standin.capture import CommandFailed, run
+from runcrate_iac.engine.standin.capture import CommandFailed
+from runcrate_iac.engine.standin.local import RESULTS, execute, problems
 from runcrate_iac.engine.standin.process import Children
 from runcrate_iac.engine.standin.serve import EngineLog, serve
 from runcrate_iac.engine.standin.values import (
@@ -30,12 +27,8 @@ from runcrate_iac.engine.standin.values import (
 from runcrate_iac.engine.versions import COMMAND_PLUGIN
 
 _TYPE = "command:local:Command"
-_NOTE = (
-    "command resources are run by runcrate-iac's stand-in for pulumi-resource-command, because the real plugin "
-    "could not be downloaded when the engine was installed"
-)
-_RESULTS = ("stdout", "stderr", "assets", "archive")
-_SHELL = ["/bin/sh", "-c"]
+_NOTE = "commands are run by runcrate-iac's stand-in for pulumi-resource-command: Pulumi's downloads were out of reach"
+_UNKNOWN_RESULTS = {"stdout": UNKNOWN, "stderr": UNKNOWN}
 
 
 class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
@@ -71,13 +64,15 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         _refuse_other_types(request.urn, context)
         inputs = from_wire(request.news)
         inputs.setdefault("addPreviousOutputInEnv", True)
-        return provider_pb2.CheckResponse(inputs=to_wire(inputs))
+        failures = [
+            provider_pb2.CheckFailure(property=name, reason=reason)
+            for name, reason in problems(without_secrets(inputs)).items()
+        ]
+        return provider_pb2.CheckResponse(inputs=to_wire(inputs), failures=failures)
 
     def Diff(self, request: provider_pb2.DiffRequest, context: Any) -> provider_pb2.DiffResponse:
         old, new = without_secrets(from_wire(request.old_inputs)), without_secrets(from_wire(request.news))
-        changed = sorted(
-            key for key in old.keys() | new.keys() if old.get(key) != new.get(key) and key not in request.ignoreChanges
-        )
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
         answer = provider_pb2.DiffResponse
         return answer(
             changes=answer.DIFF_SOME if changed else answer.DIFF_NONE,
@@ -85,65 +80,38 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
             replaces=[key for key in changed if key == "triggers"],
         )
 
-    def Create(self, request: provider_pb2.CreateRequest, context: Any) -> provider_pb2.CreateResponse:
+    def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
         inputs = from_wire(request.properties)
-        results = {"stdout": UNKNOWN, "stderr": UNKNOWN}
-        if not request.preview:
-            results = self._run(inputs.get("create"), inputs, {}, request.urn, context)
+        results = _UNKNOWN_RESULTS if request.preview else self._run("create", inputs, {}, request.urn, context)
         identity = f"{request.urn.rsplit('::', 1)[-1]}{secrets.token_hex(4)}"
         return provider_pb2.CreateResponse(id=identity, properties=_outputs(inputs, results))
 
-    def Update(self, request: provider_pb2.UpdateRequest, context: Any) -> provider_pb2.UpdateResponse:
+    def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
         inputs, state = from_wire(request.news), from_wire(request.olds)
-        results: Values = {**state, "stdout": UNKNOWN, "stderr": UNKNOWN}
-        if not request.preview:
-            command = inputs.get("create") if inputs.get("update") is None else inputs["update"]
-            results = self._run(command, inputs, state, request.urn, context)
+        verb = "create" if inputs.get("update") is None else "update"
+        results = state | _UNKNOWN_RESULTS if request.preview else self._run(verb, inputs, state, request.urn, context)
         return provider_pb2.UpdateResponse(properties=_outputs(inputs, results))
 
-    def Delete(self, request: provider_pb2.DeleteRequest, context: Any) -> empty_pb2.Empty:
+    def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
         state = from_wire(request.properties)
-        self._run(state.get("delete"), state, state, request.urn, context)
+        self._run("delete", state, state, request.urn, context)
         return empty_pb2.Empty()
 
     def Read(self, request: provider_pb2.ReadRequest, context: Any) -> provider_pb2.ReadResponse:
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
-    def _run(self, command: Any, inputs: Values, state: Values, urn: str, context: grpc.ServicerContext) -> Values:
-        """What the command leaves, or the state's results where there is none. A failing command fails the call."""
-        plain, before = without_secrets(inputs), without_secrets(state)
-        results = {"stdout": "", "stderr": ""} | {key: before[key] for key in _RESULTS if key in before}
-        if command is None:
-            return results
-        command = without_secrets(command)
-        environment = {**os.environ, **plain.get("environment", {})}
-        if plain.get("addPreviousOutputInEnv", True):
-            previous = {f"PULUMI_COMMAND_{key.upper()}": results[key] for key in ("stdout", "stderr") if results[key]}
-            environment |= previous
-
-        def show(line: str) -> None:
-            self._log.status(line, urn)
-
-        shown = plain.get("logging", "stdoutAndStderr")
+    def _run(self, verb: str, inputs: Values, state: Values, urn: str, context: grpc.ServicerContext) -> Values:
+        plain = without_secrets(inputs)
         try:
-            printed = run(
-                self._children,
-                [*(plain.get("interpreter") or _SHELL), command],
-                directory=plain.get("dir"),
-                environment=environment,
-                stdin=plain.get("stdin", ""),
-                on_stdout=show if shown in {"stdout", "stdoutAndStderr"} else None,
-                on_stderr=show if shown in {"stderr", "stdoutAndStderr"} else None,
-            )
+            show = partial(self._log.status, urn=urn)
+            return execute(self._children, plain.get(verb), plain, without_secrets(state), show)
         except CommandFailed as failure:
-            message = f"{failure.how}: running {json.dumps(command, ensure_ascii=False)}:\n{failure.printed}"
-            context.abort(grpc.StatusCode.UNKNOWN, message)
-        return results | {"stdout": printed.stdout.removesuffix("\n"), "stderr": printed.stderr.removesuffix("\n")}
+            context.abort(grpc.StatusCode.UNKNOWN, failure.how)
 
 
-def _outputs(inputs: Values, results: Values) -> Any:
+def _outputs(inputs: Values, results: Values) -> struct_pb2.Struct:
     """The inputs as they are; the results secret where any input is, since each depends on all of them."""
-    kept = {key: results[key] for key in _RESULTS if key in results}
+    kept = {key: results[key] for key in RESULTS if key in results}
     if is_secret(inputs):
         kept = {key: value if is_secret(value) else secret(value) for key, value in kept.items()}
     return to_wire({**inputs, **kept})
