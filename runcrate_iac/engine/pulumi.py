@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Stack:
     def __init__(self, engine: Engine, name: str, program: Callable[[], None] | None = None) -> None:
         """``program`` declares the resources; None where only ``destroy`` is wanted."""
         root = private_dir(state_dir() / "pulumi")
-        work = private_dir(root / "work" / name)
+        work = private_dir(_work(name))
         self._log = private_dir(cluster_dir(name) / "logs") / "pulumi.log"
         self._command = _Command(engine, self._log)
         self._stack = automation.create_or_select_stack(
@@ -75,6 +76,23 @@ class Stack:
     def kill(self) -> None:
         """End a running operation and its commands at once."""
         self._command.kill()
+
+
+def end_orphans(name: str) -> None:
+    """End the Pulumi of a command that was killed: it and its steps run in the stack's own folder."""
+    work = _work(name)
+    for process in psutil.process_iter(["cwd"]):
+        if process.info["cwd"] == str(work):
+            _kill(process)
+
+
+def _work(name: str) -> Path:
+    return state_dir() / "pulumi" / "work" / name
+
+
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def _run(log: Path, operation: Callable[..., Any], **options: Any) -> Any:
@@ -147,7 +165,4 @@ class _Command(automation.PulumiCommand):
         processes = psutil.Process(self._running.pid).children(recursive=True)
         self._running.kill()
         for process in processes:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+            _kill(process)

@@ -10,7 +10,7 @@ from runcrate_iac.engine.install import Engine
 from runcrate_iac.engine.interrupts import Interrupts
 from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
-from runcrate_iac.engine.pulumi import PulumiFailed, Stack
+from runcrate_iac.engine.pulumi import PulumiFailed, Stack, end_orphans
 from runcrate_iac.errors import Degraded, Failed, Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow, position
@@ -150,6 +150,7 @@ def _settle(
 
 def _release(view: View, ledger: Ledger, on_event: OnEvent) -> View:
     """Release without Pulumi, which may be what broke."""
+    end_orphans(view.name)
     feed = Feed(view.name, Step.MACHINES, on_event)
     latest = ledger.current(view.name) or view
     after = machines.release(latest, provider(view.spec.provider), ledger, feed.report, time.sleep)

@@ -1,0 +1,208 @@
+"""Whole, or everything released: with the real Pulumi engine and a provider whose machines cost nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+pytestmark = pytest.mark.engine
+PLUGINS = Path(__file__).parent / "plugins"
+RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
+
+
+@dataclass
+class Lab:
+    """A computer of its own: state folder, provider, spec file."""
+
+    root: Path
+
+    @property
+    def machines(self) -> list[str]:
+        """The provider's own list."""
+        return sorted(file.name for file in (self.root / "cloud").glob("*.node-*"))
+
+    def processes(self) -> list[str]:
+        """What runs in this lab's folders."""
+        home = str(self.root / "home")
+        running = psutil.process_iter(["cwd", "cmdline"])
+        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(home)]
+
+    def fault(self, text: str) -> None:
+        """Say what goes wrong from now on."""
+        (self.root / "cloud" / "fault").write_text(text)
+
+    def spec(self, **fields: Any) -> Path:
+        """A spec file; its join has a few seconds."""
+        document = {"name": "lab", "nodes": 2, "software": "slurm", "provider": "fakecloud", "join_timeout": 6}
+        path = self.root / "lab.yaml"
+        path.write_text(yaml.safe_dump(document | fields))
+        return path
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start a command of ours."""
+        env = os.environ | {
+            "RUNCRATE_IAC_HOME": str(self.root / "home"),
+            "FAKECLOUD": str(self.root / "cloud"),
+            "PYTHONPATH": str(self.root / "plugins"),
+        }
+        command = [*RUN, *(str(word) for word in words)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, cwd=self.root)
+
+    def run(self, *words: str | Path) -> tuple[int, str, str]:
+        """Run a command of ours to its end: exit code, output, errors."""
+        process = self.start(*words)
+        stdout, stderr = process.communicate(timeout=120)
+        return process.returncode, stdout, stderr
+
+    def state(self) -> str:
+        """The cluster's state, as the command line tells it."""
+        return str(json.loads(self.run("status", "lab", "--json")[1])["state"])
+
+
+@pytest.fixture
+def lab(tmp_path: Path, pulumi_engine: object) -> Lab:  # noqa: ARG001 - the engine has to be there
+    """An empty lab with the provider installed as a third party's would be."""
+    (tmp_path / "cloud").mkdir()
+    info = tmp_path / "plugins" / "fakecloud-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fakecloud\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[runcrate_iac.providers]\nfakecloud = fakecloud:FakeCloud\n")
+    (tmp_path / "plugins" / "fakecloud.py").symlink_to(PLUGINS / "fakecloud.py")
+    return Lab(tmp_path)
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait for something that must come to be within 30 s."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_a_failing_machine_releases_every_machine(lab: Lab) -> None:
+    """One machine that does not start ends the attempt: exit 3, the node is named, nothing is left (C8, X1)."""
+    lab.fault("fail node-1")
+    code, _, stderr = lab.run("up", lab.spec(), "--yes")
+    assert (code, lab.machines, lab.state()) == (3, [], "failed")
+    assert "node-1: the machine did not start" in stderr
+    assert "released 2 of 2 machines, nothing is billed" in stderr
+
+
+def test_the_receipt_proves_each_machine_gone(lab: Lab) -> None:
+    """The receipt lists both machines with the provider's answer and cost 0 (X1)."""
+    lab.fault("fail node-1")
+    lab.run("up", lab.spec(), "--yes")
+    receipt = json.loads(lab.run("receipt", "lab", "--json")[1])
+    assert receipt["all_gone"]
+    assert [(m["node"], float(m["cost"]["usd"]), bool(m["proof"])) for m in receipt["machines"]] == [
+        ("node-0", 0.0, True),
+        ("node-1", 0.0, True),
+    ]
+
+
+def test_a_join_that_misses_its_deadline_releases_every_machine(lab: Lab) -> None:
+    """Machines that never answer are released soon after the deadline, and both are named (C8)."""
+    begun = time.monotonic()
+    code, _, stderr = lab.run("up", lab.spec(join_timeout=6), "--yes")
+    assert (code, lab.machines, lab.state()) == (3, [], "failed")
+    assert time.monotonic() - begun < 40
+    assert "node-0" in stderr
+    assert "node-1" in stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_rolls_back(lab: Lab, number: signal.Signals) -> None:
+    """Ctrl-C, SIGTERM or a closed terminal while machines start: all are released, exit 3 (C8, F10)."""
+    lab.fault("hang")
+    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert "rolling back, press again to leave now" in stderr
+    assert (process.returncode, lab.machines, lab.state()) == (3, [], "failed")
+
+
+def test_a_second_interrupt_leaves_at_once_and_down_finishes(lab: Lab) -> None:
+    """Ctrl-C twice leaves with exit 5; the next `down` leaves the provider empty (F10)."""
+    lab.fault("hang")
+    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    if process.returncode == 5:
+        assert "runcrate-iac down lab" in stderr
+    lab.fault("")
+    assert lab.run("down", "lab", "--yes")[0] == 0
+    assert lab.machines == []
+
+
+def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
+    """After kill -9 in the middle of `up`, `down` releases what was made and ends what still runs (X2)."""
+    lab.fault("hang")
+    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    process.kill()
+    process.communicate(timeout=10)
+    lab.fault("")
+    code, _, stderr = lab.run("down", "lab", "--yes")
+    assert (code, lab.machines, lab.state()) == (0, [], "terminated"), stderr
+    assert lab.processes() == []
+
+
+def test_two_commands_at_once_are_one_and_a_refusal(lab: Lab) -> None:
+    """While `up` works on a name, `up` and `down` of it are refused with who holds it (F17)."""
+    lab.fault("hang")
+    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    for words in (("down", "lab", "--yes"), ("up", lab.spec(join_timeout=600), "--yes")):
+        code, _, stderr = lab.run(*words)
+        assert code == 6
+        assert f"process {process.pid}" in stderr
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert lab.machines == []
+
+
+def test_preview_reserves_nothing_and_tells_the_price(lab: Lab) -> None:
+    """Preview shows the whole cluster's price per hour, and the provider is not asked for machines (X7, C3)."""
+    code, stdout, _ = lab.run("preview", lab.spec(nodes=4))
+    assert code == 0
+    assert "$10.00 per hour" in stdout
+    assert "$2.50 per machine" in stdout
+    assert lab.machines == []
+
+
+def test_a_shape_without_offer_is_refused_before_anything(lab: Lab) -> None:
+    """More machines than there are: exit 2, and nothing was reserved (C4)."""
+    code, _, stderr = lab.run("up", lab.spec(nodes=64), "--yes")
+    assert (code, lab.machines) == (2, [])
+    assert "no offer" in stderr
+
+
+def test_a_wrong_spec_is_one_document_with_json(lab: Lab) -> None:
+    """With --json an error is a document with its kind, message and exit code (C24)."""
+    code, stdout, _ = lab.run("up", lab.spec(nodes=1), "--yes", "--json")
+    error = json.loads(stdout)["error"]
+    assert (code, error["kind"], error["exit_code"]) == (2, "SpecError", 2)
+
+
+def test_down_of_nothing_is_done(lab: Lab) -> None:
+    """`down` of a name that is not up says so and exits 0 (C7)."""
+    code, stdout, _ = lab.run("down", "nobody", "--yes")
+    assert code == 0
+    assert "nothing to do" in stdout
