@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from runcrate_iac.components.args import ClusterArgs, Machine, MachineShape
     from runcrate_iac.components.cluster import Cluster
+    from runcrate_iac.components.local_machines import LocalMachines
     from runcrate_iac.specfile import read_spec
 
 _HOMES = {
     "Cluster": "runcrate_iac.components.cluster",
     "ClusterArgs": "runcrate_iac.components.args",
+    "LocalMachines": "runcrate_iac.components.local_machines",
     "Machine": "runcrate_iac.components.args",
     "MachineShape": "runcrate_iac.components.args",
     "read_spec": "runcrate_iac.specfile",
 }
 
-__all__ = ["Cluster", "ClusterArgs", "Machine", "MachineShape", "read_spec"]
+__all__ = ["Cluster", "ClusterArgs", "LocalMachines", "Machine", "MachineShape", "read_spec"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from runcrate_iac.components import documents
 from runcrate_iac.components.args import ClusterArgs
-from runcrate_iac.components.step import command
+from runcrate_iac.components.step import command, owner
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
@@ -57,9 +57,10 @@ class Cluster(pulumi.ComponentResource):
         self.register_outputs({key: getattr(self, key) for key in outputs})
 
     def _machines(self, name: str, declared: Mapping[str, Any], spec: pulumi.Output[ClusterSpec]) -> pulumi.Output[str]:
-        owner = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
         given = pulumi.Output.from_input(declared.get("machines"))
-        document = pulumi.Output.all(spec, given).apply(lambda got: documents.machines_document(got[0], owner, got[1]))
+        document = pulumi.Output.all(spec, given).apply(
+            lambda got: documents.machines_document(got[0], owner(), got[1])
+        )
         options = pulumi.ResourceOptions(parent=self)
         return command(
             f"{name}-machines", "runcrate_iac.machines", "reserve", document, delete="release", opts=options

@@ -30,6 +30,12 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     return with_user_keys(parse(fields, source=f"Cluster {name}"))
 
 
+def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
+    """The document of a pool of machines that are given to a cluster later."""
+    spec = parse({key: value for key, value in args.items() if value is not None} | {"name": name}, f"pool {name}")
+    return MachinesJob(spec=spec, owner=owner).model_dump_json()
+
+
 def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:
     """The spec with every field that does not matter to this step at its default."""
     return ClusterSpec(**{field: getattr(spec, field) for field in FIELDS[step]})

@@ -32,3 +32,8 @@ def command(
         add_previous_output_in_env=False,
         opts=opts,
     )
+
+
+def owner() -> str:
+    """The stack that runs this program: ``organization/project/stack``."""
+    return f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"

@@ -154,5 +154,5 @@ def _release(view: View, ledger: Ledger, on_event: OnEvent) -> View:
     feed = Feed(view.name, Step.MACHINES, on_event)
     latest = ledger.current(view.name) or view
     after = machines.release(latest, provider(view.spec.provider), ledger, feed.report, time.sleep)
-    machines.forget(view)
+    machines.forget(view.name)
     return after

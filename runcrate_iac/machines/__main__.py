@@ -64,7 +64,7 @@ def _release(job: MachinesJob, source: Provider) -> None:
     if view is None or view.owner != job.owner:
         return  # released before: a repeated destroy is no error, and another stack's cluster is not ours to end
     step.release(view, source, ledger, Feed(job.spec.name, Step.MACHINES).report, time.sleep)
-    step.forget(view)
+    step.forget(view.name)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
     asked = {machine.id: machine for machine in (*view.machines, *provider.list(cluster_id))}
     known = {key: machine for key, machine in asked.items() if key not in view.gone}
-    left = _release_until_gone(cluster_id, provider, report, pause)
+    left = release_until_gone(cluster_id, provider, report, pause)
     proof = f"{provider.name} was asked after the release and does not list it"
     for key in sorted(known.keys() - {machine.id for machine in left}):
         ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=node_name(known[key].index), proof=proof)
@@ -129,9 +129,10 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
     return ledger.record(name, cluster_id, Happened.RELEASED)
 
 
-def _release_until_gone(
+def release_until_gone(
     cluster_id: str, provider: Provider, report: Report, pause: Callable[[float], None]
 ) -> Sequence[Machine]:
+    """Ask the provider to release, then to list, until nothing is left or :data:`PROOF_SECONDS` are over; what is left."""
     waited, wait = 0.0, 0.5
     while True:
         provider.release(cluster_id, report)
@@ -143,7 +144,7 @@ def _release_until_gone(
         waited, wait = waited + wait, min(wait * 2, 10)
 
 
-def forget(view: View) -> None:
+def forget(cluster: str) -> None:
     """Remove the files that let this computer reach the cluster: its key and its ssh configuration."""
     for name in ("id_ed25519", "id_ed25519.pub", "ssh_config", "known_hosts"):
-        (cluster_dir(view.name) / name).unlink(missing_ok=True)
+        (cluster_dir(cluster) / name).unlink(missing_ok=True)

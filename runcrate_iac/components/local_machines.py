@@ -1,0 +1,39 @@
+"""Machines of this computer as a Pulumi component of their own, to give to a cluster."""
+
+import json
+from functools import partial
+from typing import Any
+
+import pulumi
+
+from runcrate_iac.components import documents
+from runcrate_iac.components.args import Machine, MachineShape
+from runcrate_iac.components.step import command, owner
+
+
+class LocalMachines(pulumi.ComponentResource):
+    """Equal virtual machines on this computer, made and ended together; one source of machines among any."""
+
+    machines: pulumi.Output[list[Machine]]
+    """What :class:`~runcrate_iac.Cluster` takes as ``machines``."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: pulumi.Input[int] = 2,
+        machine: pulumi.Input[MachineShape] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declare ``nodes`` machines of one shape.
+
+        Raises :class:`~runcrate_iac.errors.SpecError` where a field is wrong, before anything is created.
+        """
+        super().__init__("runcrate:index:LocalMachines", name, None, opts)
+        declared: dict[str, Any] = {"nodes": nodes, "machine": machine}
+        document = pulumi.Output.from_input(declared).apply(partial(documents.pool_of, name, owner()))
+        options = pulumi.ResourceOptions(parent=self)
+        made = command(
+            f"{name}-pool", "runcrate_iac.machines.pool", "reserve", document, delete="release", opts=options
+        )
+        self.machines = made.stdout.apply(json.loads)
+        self.register_outputs({"machines": self.machines})
