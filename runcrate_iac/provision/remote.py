@@ -1,18 +1,50 @@
 """Shell scripts on nodes: sent on standard input, whatever the login shell, and made of few processes.
 
-pyinfra quotes a command for a POSIX login shell. With csh or fish a line break or ``!`` in it fails (F29), so the
-command here is always just ``sh -s``, and the text travels on standard input, where it shows in no process list.
+pyinfra quotes a command for a POSIX login shell; with csh or fish a line break or ``!`` in it fails (F29). So the
+command here is always just ``sh -s``, and the script travels on standard input, where it shows in no process list.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 from collections.abc import Generator
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from pyinfra import host
 from pyinfra.api import FactBase, StringCommand, operation
 
+from runcrate_iac.provision.render import render
+
 _MARKER = "--- runcrate-iac ---"
+
+
+class File(NamedTuple):
+    """A file as it should be."""
+
+    path: str
+    text: str
+    """Ends with a line break."""
+    mode: str = "644"
+    owner: str = "root"
+
+
+def know(*paths: str) -> str:
+    """The shell text that looks at these files, all at once, before :func:`put` or ``block`` is about them."""
+    return f"know {shlex.join(paths)}\n"
+
+
+def put(file: File) -> str:
+    """The shell text that makes the file what it should be; :func:`know` it first."""
+    checksum = hashlib.sha256(file.text.encode()).hexdigest()
+    mark = f"END-{checksum[:16]}"
+    return f"put {shlex.quote(file.path)} {file.mode} {file.owner} {checksum} << '{mark}'\n{file.text}{mark}\n"
+
+
+def files(*wanted: File) -> str:
+    """The shell text that makes all of these what they should be."""
+    return know(*(file.path for file in wanted)) + "".join(put(file) for file in wanted)
 
 
 class Lines(FactBase[list[str]]):
@@ -28,13 +60,16 @@ class Lines(FactBase[list[str]]):
         return "sh -s"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines after the marker: what a login shell's start-up files print stands before it (F29)."""
-        return output[output.index(_MARKER) + 1 :] if _MARKER in output else output
+        """The lines after the marker."""
+        return after_marker(output)
 
 
-def ask(script: str, **arguments: Any) -> list[str]:
-    """The lines that a script prints on the current host; it must change nothing (it runs in a dry run too)."""
-    lines: list[str] = host.get_fact(Lines, _stdin=f"echo '{_MARKER}'\n{script}", **arguments)
+def ask(text: str, **arguments: Any) -> list[str]:
+    """The lines that a script prints on the current host; it must change nothing (it runs in a dry run too).
+
+    The functions of ``templates/shell/lib.sh`` are there, as in :func:`converge`.
+    """
+    lines: list[str] = host.get_fact(Lines, _stdin=_script(text), **arguments)
     return lines
 
 
@@ -42,6 +77,39 @@ def ask(script: str, **arguments: Any) -> list[str]:
 def script(text: str, *, differs: bool = True) -> Generator[StringCommand]:
     """Run a script where something differs from what is wanted, as the caller has found out."""
     if differs:
-        yield StringCommand("sh -s", _stdin=text)
+        yield StringCommand("sh -s", _stdin=_script(text))
     else:
         host.noop("nothing differs")
+
+
+class ConvergeCommand(StringCommand):
+    """A command that has changed something if it printed anything: what differed, a line each."""
+
+
+@operation()
+def converge(text: str) -> Generator[StringCommand]:
+    """Run a script that finds out itself what differs, and changes only that.
+
+    It changes things only through the functions of ``templates/shell/lib.sh`` (``put``, ``block``, ``run``,
+    ``packages``), which print what they do, and do nothing where ``$dry`` is set. With pyinfra's command line it runs
+    dry first, so that its plan and its report of changes are true; in the worker, which judges by the output, it runs
+    once (``did_change`` is always true there).
+    """
+    if host.state.should_check_for_changes() and not ask(f"dry=yes\n{text}"):
+        host.noop("nothing differs")
+        return
+    yield ConvergeCommand("sh -s", _stdin=_script(text))
+
+
+def after_marker(output: list[str]) -> list[str]:
+    """The lines of the script itself: what a login shell's start-up files print stands before the marker (F29)."""
+    return output[output.index(_MARKER) + 1 :] if _MARKER in output else output
+
+
+def _script(text: str) -> str:
+    return f"echo '{_MARKER}'\n{_library()}\n{text}"
+
+
+@cache
+def _library() -> str:
+    return render("shell/lib.sh")

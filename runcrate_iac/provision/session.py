@@ -18,6 +18,7 @@ from pyinfra.api import Config, Inventory, State
 from pyinfra.api.command import FunctionCommand
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import Host
+from pyinfra.api.operation import OperationMeta
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import StateStage
 from pyinfra.context import ctx_host, ctx_state
@@ -28,8 +29,9 @@ from runcrate_iac.model.network import Node
 from runcrate_iac.model.progress import Mark, Outcome
 from runcrate_iac.provision import connect, ssh
 from runcrate_iac.provision.emit import Emitter
-from runcrate_iac.provision.findings import collected, found
+from runcrate_iac.provision.findings import collected, found, on_waiting
 from runcrate_iac.provision.job import Job
+from runcrate_iac.provision.remote import ConvergeCommand, after_marker
 from runcrate_iac.provision.tell import LastWords, Tell
 from runcrate_iac.provision.waits import TYPES, Waits
 
@@ -50,6 +52,7 @@ class Session:
         self._state = State(Inventory((hosts, {})), config, check_for_changes=False)
         self._tell = Tell(emitter, waits)
         self._state.add_callback_handler(self._tell)
+        on_waiting(self._wait)
         self.connected = False
 
     def run(self, deploys: Sequence[Deploy]) -> Outcome:
@@ -107,12 +110,12 @@ class Session:
                 said = self._words.of(host.name) or "failed"
                 self._fail(host, "OperationFailed", f"{doing}: {said}", _SEE_LOG)
         conditions = collected()
-        changed = any(
-            any(not isinstance(command, FunctionCommand) for command in data.operation_meta._commands or [])  # noqa: SLF001
-            for ops in self._state.ops.values()
-            for data in ops.values()
+        changed = [
+            _changes(host, data.operation_meta) for host, ops in self._state.ops.items() for data in ops.values()
+        ]
+        return Outcome(
+            step=self._job.step, ok=not broken(list(conditions)), changed=any(changed), conditions=conditions
         )
-        return Outcome(step=self._job.step, ok=not broken(list(conditions)), changed=changed, conditions=conditions)
 
     def _blame(self, message: str) -> None:
         if not broken(list(collected())) and not self._state.failed_hosts:
@@ -138,6 +141,17 @@ class Session:
     def _node(self, host: Host) -> Node:
         index: int = host.data.runcrate_index
         return self._job.plan.nodes[index]
+
+
+def _changes(host: Host, meta: OperationMeta) -> bool:
+    """Whether an operation changed its host."""
+    commands = [command for command in meta._commands or [] if not isinstance(command, FunctionCommand)]  # noqa: SLF001
+    if not commands or not all(isinstance(command, ConvergeCommand) for command in commands):
+        return bool(commands)
+    differed = after_marker(meta.stdout_lines)
+    if differed:
+        host.log(f"changed: {', '.join(differed)}")
+    return bool(differed)
 
 
 def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:

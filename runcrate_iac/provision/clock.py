@@ -1,0 +1,49 @@
+"""Which clocks are wrong, and by how much: pure arithmetic on what nodes told (F6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.network import Node
+from runcrate_iac.provision.meet import Met
+
+TOLERANCE = 30.0
+"""Seconds that a node's clock may be away from the cluster's."""
+_MAJORITY = 3
+"""Nodes from which on the others can outvote the head."""
+
+
+def reference(met: Mapping[int, Met]) -> float:
+    """The offset (seconds, to this computer) that all nodes should have.
+
+    Time services that have a source are right; without any, the head is, unless the others agree that it isn't.
+    """
+    synchronised = [one.offset for one in met.values() if one.synchronised]
+    if synchronised:
+        return median(synchronised)
+    middle = median(one.offset for one in met.values())
+    head = met[0].offset
+    return middle if len(met) >= _MAJORITY and abs(head - middle) > TOLERANCE else head
+
+
+def corrections(met: Mapping[int, Met]) -> dict[int, float]:
+    """Per node whose clock is wrong, the seconds to add to it."""
+    right = reference(met)
+    return {index: right - one.offset for index, one in met.items() if abs(one.offset - right) > TOLERANCE}
+
+
+def disagreement(node: Node, offsets: Mapping[int, float]) -> Condition | None:
+    """The fault of a node whose clock is still away from the head's after all corrections: two time services fight."""
+    away = offsets[node.index] - offsets[0]
+    if abs(away) <= TOLERANCE:
+        return None
+    return Condition(
+        type="Joined",
+        status=Status.FALSE,
+        reason="ClockDisagrees",
+        message=f"its clock is {away:+.0f} s from the head's again, right after it was corrected",
+        remedy="its time service has another source than the head's: give all machines the same",
+        node=node.name,
+    )

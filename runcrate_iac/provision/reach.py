@@ -1,0 +1,89 @@
+"""Who reaches whom: what the probe of one node says, and what it means (C2, C8, F26)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.network import NetworkPlan, Node
+
+SMALLEST = 576
+"""Bytes of the smallest packet that every IPv4 path carries (RFC 791); a path below it is broken."""
+
+
+class Probe(Model):
+    """What one node reached."""
+
+    time: float
+    """Its clock, epoch seconds."""
+    mtu: int
+    """Bytes of the packets that it tried."""
+    address: str
+    """What its own name means on it (G11)."""
+    full: frozenset[str]
+    """Nodes that answered a full packet."""
+    fits: dict[str, int]
+    """Nodes that answered smaller packets only, with the bytes of the largest."""
+    silent: dict[str, bool]
+    """Nodes that never answered; whether there was a WireGuard handshake with them at all."""
+    ssh: bool
+    """Whether root logged in to the next node by its name."""
+
+
+def parse(lines: Sequence[str]) -> Probe:
+    """What a node reached, from the lines of ``network/probe.sh.j2``."""
+    told = [line.split() for line in lines]
+    one = {words[0]: words[1] for words in told if len(words) > 1}
+    return Probe(
+        time=float(one["time"]),
+        mtu=int(one["mtu"]),
+        address=one.get("self", "nothing"),
+        full=frozenset(words[1] for words in told if words[0] == "full"),
+        fits={words[1]: int(words[2]) for words in told if words[0] == "fits"},
+        silent={words[1]: len(words) > 2 and words[2] != "0" for words in told if words[0] == "none"},  # noqa: PLR2004
+        ssh="ssh" in one,
+    )
+
+
+def fitting_mtu(probes: Mapping[int, Probe]) -> int:
+    """Bytes of the widest packet that passes between all nodes that answer each other at all."""
+    return min(min([probe.mtu, *probe.fits.values()]) for probe in probes.values())
+
+
+def missing(probe: Probe) -> str:
+    """What the node still waits for, in words; empty when all answer."""
+    return ", ".join(
+        f"{'no answer from' if shook else 'no handshake with'} {name} yet" for name, shook in probe.silent.items()
+    )
+
+
+def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
+    """Why this node isn't part of the cluster; empty when it is."""
+    found = []
+
+    def fault(reason: str, message: str, remedy: str) -> None:
+        condition = Condition(
+            type="Joined", status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=node.name
+        )
+        found.append(condition)
+
+    for name, shook in probe.silent.items():
+        if shook:
+            fault("NoAnswer", f"{node.name} -> {name}: handshake, but no answer to ping", "look at its firewall tables")
+        else:
+            endpoint = next(peer.endpoint for peer in plan.nodes if peer.name == name)
+            message = f"{node.name} -> {name}: no WireGuard handshake with {endpoint}"
+            fault("NoHandshake", message, f"let UDP port {plan.port} through between the machines, both ways")
+    for name, size in probe.fits.items():
+        if size < SMALLEST:
+            message = f"{node.name} -> {name}: packets of {SMALLEST} bytes are lost"
+            fault("LargePacketsLost", message, "repair the path between them: it must carry 576 bytes and more")
+    if probe.address != node.address:
+        message = f"its own name means {probe.address} on it, not {node.address}"
+        fault("NameTaken", message, "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf")
+    after = plan.nodes[(node.index + 1) % len(plan.nodes)].name
+    if not probe.ssh and after not in probe.silent:
+        message = f"root can't log in to {after} over SSH by its name"
+        fault("NoSshByName", message, f"on {after}, look at AllowUsers and PermitRootLogin of its sshd")
+    return found

@@ -1,0 +1,107 @@
+# The node's side of every script. Processes are dear on slow machines, so there are few: files are compared by checksum,
+# all at once. Nothing is changed where $dry is set. What is printed is what differs, and nothing else.
+set -eu
+LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+umask 022
+newline='
+'
+differing=$newline known=$newline
+
+# note WHAT: this differs from what is wanted.
+note() {
+  echo "$1"
+  differing=$differing$1$newline
+}
+
+# differs WHAT...: whether one of these differed.
+differs() {
+  for what; do
+    case "$differing" in *"$newline$what$newline"*) return 0 ;; esac
+  done
+  return 1
+}
+
+# run COMMAND...: do something that is needed.
+run() {
+  note "$*"
+  [ -n "${dry-}" ] || "$@"
+}
+
+# know FILE...: remember what these are now, for put and block.
+know() {
+  known=$newline$(
+    stat -c '%n %a:%U' "$@" 2> /dev/null || :
+    sha256sum "$@" 2> /dev/null || :
+  )$newline
+}
+
+is_known() {
+  case "$known" in *"$newline$1$newline"*) return 0 ;; esac
+  return 1
+}
+
+# put FILE MODE OWNER SHA256: standard input becomes its content, at once or not at all; its mode is set, and never what
+# some umask leaves (G15).
+put() {
+  if is_known "$1 $2:$3" && is_known "$4  $1"; then return 0; fi
+  note "$1"
+  [ -n "${dry-}" ] || replace "$1" "$2" "$3"
+}
+
+# block FILE MODE OWNER LINES: these lines are in it, between our marks; every other line stays the user's.
+block() {
+  text="# runcrate-iac begin$newline$4$newline# runcrate-iac end"
+  old=
+  if [ -f "$1" ]; then old=$(cat "$1"); fi
+  case "$newline$old$newline" in
+    *"$newline$text$newline"*) if is_known "$1 $2:$3"; then return 0; fi ;;
+  esac
+  note "$1"
+  [ -n "${dry-}" ] || { printf '%s\n' "$old" | unblocked; printf '%s\n' "$text"; } | replace "$1" "$2" "$3"
+}
+
+replace() {
+  [ -d "${1%/*}" ] || mkdir -p "${1%/*}"
+  install -m "$2" -o "$3" /dev/stdin "$1.new"
+  # In a container the file may be a mount, which can't be replaced, only written.
+  mv -f "$1.new" "$1" 2> /dev/null || { cat "$1.new" > "$1" && rm -f "$1.new"; }
+}
+
+# unblocked: the lines outside our marks; a block that was cut short is no block.
+unblocked() {
+  awk '
+    /^# runcrate-iac begin$/ { held = $0 ORS; inside = 1; next }
+    inside { held = held $0 ORS; if (/^# runcrate-iac end$/) { held = ""; inside = 0 }; next }
+    NF || NR > 1 { print }
+    END { printf "%s", held }'
+}
+
+# packages NAME...: install those that are missing; a held lock is waited for and never broken (F8).
+packages() {
+  have=$newline$(dpkg-query -W -f='${db:Status-Status}:${Package}\n' "$@" 2> /dev/null || :)$newline
+  missing=
+  for package; do
+    case "$have" in
+      *"${newline}installed:$package$newline"*) ;;
+      *) missing="$missing $package" ;;
+    esac
+  done
+  [ -z "$missing" ] || run install_packages $missing
+}
+
+install_packages() {
+  apt_get install "$@" && return
+  # The lists are missing or old. Their lock has no waiting of its own.
+  tries=90
+  until apt_get update; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 10
+  done
+  apt_get install "$@"
+}
+
+apt_get() {
+  DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=900 -o APT::Install-Recommends=false "$@" 1>&2
+}
