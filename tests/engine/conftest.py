@@ -6,9 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,11 +120,16 @@ class Plugin:
 
     urn = "urn:pulumi:dev::tried::command:local:Command::step"
 
-    def __init__(self, channel: grpc.Channel, log: _Log, process: subprocess.Popen[str]) -> None:
-        """Connected, not configured."""
+    def __init__(self, channel: grpc.Channel, log: _Log, process: subprocess.Popen[str], folder: Path) -> None:
+        """Connected, not configured; it works in ``folder``."""
         self.stub = provider_pb2_grpc.ResourceProviderStub(channel)
         self.process = process
+        self.folder = folder
         self._log = log
+
+    def forget(self) -> None:
+        """Empty the log."""
+        self._log.seen.clear()
 
     @property
     def lines(self) -> list[str]:
@@ -167,24 +172,23 @@ class Plugin:
 
     def delete(self, resource: Resource) -> None:
         """Delete it."""
-        self.stub.Delete(
-            provider_pb2.DeleteRequest(id=resource.id, urn=self.urn, properties=to_wire(resource.state))
-        )
+        self.stub.Delete(provider_pb2.DeleteRequest(id=resource.id, urn=self.urn, properties=to_wire(resource.state)))
 
 
-@pytest.fixture
-def plugin(tmp_path: Path) -> Iterator[Plugin]:
-    """The command stand-in, started as the engine starts it, in an empty working folder ``tmp_path/work``."""
-    launchers.write(tmp_path, (launchers.COMMAND,))
-    (tmp_path / "work").mkdir()
+@contextmanager
+def _started(folder: Path) -> Iterator[Plugin]:
+    """The command stand-in, started as the engine starts it, in an empty working folder."""
+    launchers.write(folder, (launchers.COMMAND,))
+    work = folder / "work"
+    work.mkdir()
     log = _Log()
     server = grpc.server(ThreadPoolExecutor(4))
     engine_pb2_grpc.add_EngineServicer_to_server(log, server)
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     process = subprocess.Popen(
-        [tmp_path / launchers.COMMAND, address],
-        cwd=tmp_path / "work",
+        [folder / launchers.COMMAND, address],
+        cwd=work,
         env=os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -193,12 +197,33 @@ def plugin(tmp_path: Path) -> Iterator[Plugin]:
     assert process.stdout
     port = process.stdout.readline().strip()
     with process, grpc.insecure_channel(f"127.0.0.1:{port}", options=_AS_LARGE_AS_PULUMIS) as channel:
-        connected = Plugin(channel, log, process)
-        connected.stub.Configure(provider_pb2.ConfigureRequest(acceptSecrets=True))
-        yield connected
+        plugin = Plugin(channel, log, process, work)
+        plugin.stub.Configure(provider_pb2.ConfigureRequest(acceptSecrets=True))
+        yield plugin
         process.terminate()
         process.wait(10)
     server.stop(0)
+
+
+@pytest.fixture(scope="module")
+def shared_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugin]:
+    """One process of the command stand-in for a module's tests."""
+    with _started(tmp_path_factory.mktemp("plugin")) as plugin:
+        yield plugin
+
+
+@pytest.fixture
+def plugin(shared_plugin: Plugin) -> Plugin:
+    """The command stand-in, with nothing in its log."""
+    shared_plugin.forget()
+    return shared_plugin
+
+
+@pytest.fixture
+def own_plugin(tmp_path: Path) -> Iterator[Plugin]:
+    """The command stand-in in a process of the test's own, to be ended or to be counted."""
+    with _started(tmp_path) as plugin:
+        yield plugin
 
 
 @pytest.fixture
@@ -206,4 +231,3 @@ def soon() -> Iterator[ThreadPoolExecutor]:
     """Threads for calls that are not over at once."""
     with ThreadPoolExecutor(32) as pool:
         yield pool
-    assert threading.active_count() < 200

@@ -18,6 +18,7 @@ from runcrate_iac.engine.standin.values import UNKNOWN, Values
 
 RESULTS = ("stdout", "stderr", "assets", "archive")
 _SHELL = ["/bin/sh", "-c"]
+_LONGEST_ERROR = 256 * 1024  # characters
 _STDOUT, _STDERR, _BOTH = "stdout", "stderr", "stdoutAndStderr"
 
 
@@ -85,7 +86,7 @@ def execute(
         )
     except CommandFailed as failure:
         quoted = json.dumps(command, ensure_ascii=False)
-        raise CommandFailed(f"{failure.how}: running {quoted}:\n{failure.printed}", failure.printed) from failure
+        raise CommandFailed(f"{failure.how}: running {quoted}:\n{_tail(failure.printed)}", "") from failure
     results |= {"stdout": printed.stdout.removesuffix("\n"), "stderr": printed.stderr.removesuffix("\n")}
     directory = Path(inputs.get("dir") or Path.cwd())
     if inputs.get("assetPaths") is not None:
@@ -93,6 +94,12 @@ def execute(
     if inputs.get("archivePaths") is not None:
         results["archive"] = assets.archive(directory, inputs["archivePaths"])
     return results
+
+
+def _tail(printed: str) -> str:
+    """The end of it, where that is too much for an error: a gRPC status is an HTTP/2 header, at most 16 MiB encoded."""
+    left_out = len(printed) - _LONGEST_ERROR
+    return f"[{left_out} characters left out]\n{printed[left_out:]}" if left_out > 0 else printed
 
 
 def _environment(inputs: Values, results: Values) -> dict[str, str]:
