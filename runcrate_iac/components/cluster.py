@@ -15,6 +15,8 @@ from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
 
+NO_ARGS = ClusterArgs()
+
 
 class Cluster(pulumi.ComponentResource):
     """2 to 64 equal machines that are created, connected and terminated as one thing (C1)."""
@@ -31,7 +33,7 @@ class Cluster(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        args: ClusterArgs | None = None,
+        args: ClusterArgs = NO_ARGS,
         opts: pulumi.ResourceOptions | None = None,
         **fields: Unpack[ClusterArgs],
     ) -> None:
@@ -40,7 +42,7 @@ class Cluster(pulumi.ComponentResource):
         Raises :class:`~runcrate_iac.errors.SpecError` where a field is wrong, before anything is created.
         """
         super().__init__("runcrate:index:Cluster", name, None, opts)
-        declared = {**(args or {}), **fields}
+        declared = {**args, **fields}
         spec = pulumi.Output.from_input(declared).apply(lambda values: documents.spec_of(name, values))
         made = self._machines(name, declared, spec)
         last: pulumi.Resource | None = None

@@ -132,7 +132,7 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
 def release_until_gone(
     cluster_id: str, provider: Provider, report: Report, pause: Callable[[float], None]
 ) -> Sequence[Machine]:
-    """Ask the provider to release, then to list, until nothing is left or :data:`PROOF_SECONDS` are over; what is left."""
+    """Ask the provider to release, then to list, until none is left or :data:`PROOF_SECONDS` are over; the rest."""
     waited, wait = 0.0, 0.5
     while True:
         provider.release(cluster_id, report)
