@@ -1,0 +1,99 @@
+#!/bin/sh
+# Runs once, in the root file system of the golden image, when it is built (mmdebstrap --customize-hook).
+set -eu
+
+echo runcrate-image > /etc/hostname
+printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' > /etc/hosts
+echo 'nameserver 10.0.2.3' > /etc/resolv.conf
+# noinit_itable: the kernel would write every unused inode table into each node's overlay
+echo '/dev/vda / ext4 defaults,noinit_itable 0 1' > /etc/fstab
+
+useradd --create-home --shell /bin/bash --password '*' runcrate
+echo 'runcrate ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/runcrate
+chmod 440 /etc/sudoers.d/runcrate
+
+# Names of cards depend on their slots, so networks are matched by MAC. Every node has its own user-mode network.
+cat > /etc/systemd/network/10-outer.network <<'UNIT'
+[Match]
+MACAddress=52:54:00:72:63:00
+
+[Network]
+Address=10.0.2.15/24
+Gateway=10.0.2.2
+LinkLocalAddressing=no
+IPv6AcceptRA=no
+UNIT
+
+cat > /etc/ssh/sshd_config.d/10-runcrate.conf <<'CONF'
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UseDNS no
+CONF
+# sshd starts at boot, but never before it has keys of its own; clones must not share any
+mkdir -p /etc/systemd/system/ssh.service.d
+printf '[Unit]\nConditionPathExists=/etc/ssh/ssh_host_ed25519_key\n' > /etc/systemd/system/ssh.service.d/own-keys.conf
+systemctl mask --quiet sshd-keygen.service ssh.socket
+rm -f /etc/ssh/ssh_host_* /etc/munge/munge.key /var/lib/systemd/random-seed /var/lib/dbus/machine-id
+: > /etc/machine-id
+
+# The lease: powers the machine off at /etc/runcrate/lease (seconds since the epoch) unless the timer was
+# stopped before, which the join does. A reboot keeps a lease that runs, and does not bring back one that ended.
+cat > /etc/systemd/system/runcrate-lease.timer <<'UNIT'
+[Unit]
+Description=Watch over the lease of this machine
+ConditionPathExists=/etc/runcrate/lease
+Wants=runcrate-lease-end.service
+
+[Timer]
+OnActiveSec=10s
+OnUnitInactiveSec=10s
+AccuracySec=1s
+
+[Install]
+WantedBy=timers.target
+UNIT
+cat > /etc/systemd/system/runcrate-lease.service <<'UNIT'
+[Unit]
+Description=Power off when the lease of this machine is over
+ConditionPathExists=/etc/runcrate/lease
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c '[ "$$(date +%%s)" -lt "$$(cat /etc/runcrate/lease)" ] || systemctl poweroff'
+UNIT
+cat > /etc/systemd/system/runcrate-lease-end.service <<'UNIT'
+[Unit]
+Description=End the lease for good when its timer is stopped
+PartOf=runcrate-lease.timer
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+# a shutdown stops the timer too, and must keep the lease
+ExecStop=/bin/sh -c '[ "$$(systemctl is-system-running)" = stopping ] || rm -f /etc/runcrate/lease'
+UNIT
+
+# What the deploys start when they have configured it
+for unit in slurmctld slurmd slurmdbd munge mariadb nfs-server nfs-blkmap rpcbind rpcbind.socket rpc-statd-notify nfs-client.target; do
+    systemctl disable --quiet "$unit"
+done
+for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer; do
+    systemctl disable --quiet "$unit"
+done
+# A node has no use for these, and each costs part of a second at boot and at every daemon-reload where there is no KVM
+mkdir -p /etc/systemd/system-generators
+for generator in gpt-auto hibernate-resume rc-local ssh system-update sysv tpm2; do
+    ln -s /dev/null "/etc/systemd/system-generators/systemd-$generator-generator"
+done
+systemctl mask --quiet systemd-pstore.service modprobe@drm.service ldconfig.service
+# `systemctl enable` would run update-rc.d for 6 s, for an init that is not installed
+dpkg-divert --quiet --local --rename --add /usr/lib/systemd/systemd-sysv-install
+ln -s /bin/true /usr/lib/systemd/systemd-sysv-install
+
+systemctl enable --quiet systemd-networkd nftables ssh runcrate-lease.timer
+systemctl set-default --quiet multi-user.target
+touch /etc/.updated /var/.updated
+apt-get clean
+rm -rf /var/lib/apt/lists/*

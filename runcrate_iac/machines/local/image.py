@@ -1,0 +1,177 @@
+"""The golden image: a root file system of distribution packages, its kernel and initial ramdisk; built once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from runcrate_iac.errors import StepFailed
+from runcrate_iac.machines.local import tools
+from runcrate_iac.machines.local.cache import made_once
+from runcrate_iac.model.packages import PACKAGES
+from runcrate_iac.model.progress import Report
+from runcrate_iac.paths import cache_dir
+
+SUITE = "trixie"
+FILE_SYSTEM = "4G"
+"""The file system's size in the image, the smallest disk a machine may have; it grows to the machine's disk."""
+LIMIT = 1800.0
+"""Seconds that a build may take."""
+TELL_EVERY = 3.0
+
+_BASE = (
+    *(
+        "systemd",
+        "systemd-sysv",
+        "libpam-systemd",
+        "udev",
+        "dbus",
+        "kmod",
+        "procps",
+        "psmisc",
+        "initramfs-tools",
+        "zstd",
+    ),
+    *("linux-image-cloud-amd64", "linux-sysctl-defaults", "qemu-guest-agent", "openssh-server", "ca-certificates"),
+    *("e2fsprogs", "curl", "rsync", "less", "vim-tiny", "python3", "locales"),
+)
+"""No time daemon: a guest's clock follows this computer's, and the join corrects what is left."""
+_CONFIGURE = Path(__file__).parent / "guest" / "configure.sh"
+_INITRAMFS = (
+    'mkdir -p "$1/etc/initramfs-tools/conf.d"',
+    'printf "MODULES=list\\n" > "$1/etc/initramfs-tools/conf.d/runcrate"',
+    'printf "virtio_pci\\nvirtio_blk\\next4\\n" > "$1/etc/initramfs-tools/modules"',
+)
+# The file system is made where the packages were unpacked, whose owners only root or its user namespace can see;
+# `download` then carries the result out of that namespace. The bind mount shows the tree without /proc and /sys.
+_DISK = (
+    'mkdir "$1.tree" && mount --bind "$1" "$1.tree"',
+    f'mke2fs -q -t ext4 -m 1 -E lazy_itable_init=1,lazy_journal_init=1 -d "$1.tree" "$1.raw" {FILE_SYSTEM}',
+    'umount "$1.tree" && rmdir "$1.tree"',
+    'qemu-img convert -O qcow2 "$1.raw" "$1/disk.qcow2"',
+    'rm "$1.raw"',
+    'cp -L "$1/vmlinuz" "$1/kernel"',
+    'cp -L "$1/initrd.img" "$1/initrd"',
+)
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a machine starts from. The kernel is started directly, so one that the guest installs is not used."""
+
+    folder: Path
+    key: str
+
+    @property
+    def disk(self) -> Path:
+        """The qcow2 that overlays are based on."""
+        return self.folder / "disk.qcow2"
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel."""
+        return self.folder / "kernel"
+
+    @property
+    def initrd(self) -> Path:
+        """Its initial ramdisk."""
+        return self.folder / "initrd"
+
+
+def packages() -> list[str]:
+    """The packages of the image: its base and what every step of a cluster needs."""
+    every = PACKAGES[SUITE].model_dump()
+    return sorted({*_BASE, *(name for names in every.values() for name in names)})
+
+
+def key() -> str:
+    """The image's name: a digest of everything that goes into it."""
+    inputs = [SUITE, FILE_SYSTEM, packages(), _INITRAMFS, _DISK, _CONFIGURE.read_text()]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
+
+
+def golden_image(report: Report) -> Image:
+    """The golden image, built where the cache lacks it: two minutes, 1.4 GB.
+
+    Raises :class:`~runcrate_iac.errors.ToolMissing`, or :class:`StepFailed` with the end of the build's log.
+    """
+    image = Image(cache_dir() / "images" / key(), key())
+    if not image.folder.exists():
+        tools.require(tools.TO_BUILD)
+        made_once(image.folder, lambda part: _build(part, report), "golden image", report)
+    return image
+
+
+def command(target: Path) -> list[str]:
+    """The mmdebstrap call that leaves ``disk.qcow2``, ``kernel`` and ``initrd`` in ``target``."""
+    hooks = [f"--essential-hook={line}" for line in _INITRAMFS]
+    hooks += [
+        f"--customize-hook={line}"
+        for line in (
+            f"upload {_CONFIGURE} /configure.sh",
+            'chroot "$1" sh /configure.sh',
+            'rm "$1/configure.sh"',
+            *_DISK,
+            *(f"download /{name} {target / name}" for name in ("disk.qcow2", "kernel", "initrd")),
+        )
+    ]
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    include = ",".join(packages())
+    return ["mmdebstrap", f"--mode={mode}", "--variant=apt", "--format=null", f"--include={include}", *hooks, SUITE]
+
+
+def _build(part: Path, report: Report) -> None:
+    report(f"golden image: building it once from Debian {SUITE} packages", None)
+    log = part / "build.log"
+    environment = {**os.environ, "PATH": tools.search_path(), "LC_ALL": "C.UTF-8"}
+    if os.geteuid() == 0:
+        environment["TMPDIR"] = str(part)
+    begun = time.monotonic()
+    with log.open("w") as output:
+        build = subprocess.Popen(
+            command(part),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+    try:
+        while build.poll() is None:
+            if time.monotonic() - begun > LIMIT:
+                raise StepFailed(
+                    f"golden image: not built after {LIMIT:.0f} s", "look at the speed of the package mirror"
+                )
+            _pause(build)
+            report(f"golden image: {_stage(log)} ({time.monotonic() - begun:.0f} s)", None)
+    finally:
+        if build.poll() is None:
+            os.killpg(build.pid, signal.SIGTERM)
+            build.wait(60)
+    if build.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise StepFailed(
+            f"golden image: mmdebstrap ended with {build.returncode}:\n{tail}",
+            "see whether this computer reaches its Debian mirror (http_proxy is honoured), then try again",
+        )
+
+
+def _pause(build: subprocess.Popen[bytes]) -> None:
+    try:
+        build.wait(TELL_EVERY)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _stage(log: Path) -> str:
+    """What mmdebstrap says it does now: its own lines begin with ``I: ``."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("I: ")]
+    if not lines:
+        return "starting"
+    return "making the disk" if "hook" in lines[-1] else lines[-1][3:]
