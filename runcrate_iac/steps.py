@@ -9,12 +9,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+from runcrate_iac import notify
 from runcrate_iac.errors import RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.model.conditions import broken, sentence
-from runcrate_iac.model.lifecycle import after_step, before_step
+from runcrate_iac.model.lifecycle import State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.model.spec import Software
 
@@ -55,7 +56,10 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     note_end(ledger, cluster, view.cluster_id, outcome, seconds)
     state = (ledger.current(cluster) or view).state
     if happened := after_step(state, step, ok=outcome.ok, bare=view.spec.software is Software.NONE):
-        ledger.record(cluster, view.cluster_id, happened, step=step)
+        after = ledger.record(cluster, view.cluster_id, happened, step=step)
+        if after.state is State.READY and after.spec.notify:
+            error = notify.send(notify.message(after))
+            ledger.note(cluster, view.cluster_id, Note.EMAILED, to=after.spec.notify, error=error)
     for condition in broken(outcome.conditions):
         feed.tell(Mark.FAILED, sentence(condition), condition.node)
     feed.tell(Mark.DONE if outcome.ok else Mark.FAILED, f"{'done' if outcome.ok else 'failed'} in {seconds} s")

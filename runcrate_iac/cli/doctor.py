@@ -8,7 +8,7 @@ from runcrate_iac.cli import output
 
 
 def doctor(as_json: output.AsJson = False) -> None:
-    """Show what this computer has and lacks, what it is for and how to get it. Exit code 2 where something is missing."""
+    """Show what this computer has and lacks, what for and how to get it. Exit code 2 where something is missing."""
     from runcrate_iac.engine.doctor import needs  # noqa: PLC0415 - looks at the computer when asked
 
     found = needs()

@@ -6,6 +6,7 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.registry import provider
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.notify import refuse_unsendable
 
 
 def chosen(spec: ClusterSpec) -> Offer:
@@ -13,6 +14,7 @@ def chosen(spec: ClusterSpec) -> Offer:
 
     Raises :class:`SpecError` where the provider has none, or can never have one.
     """
+    refuse_unsendable(spec)
     offers = provider(spec.provider).offers(spec.machine, spec.nodes)
     if not offers:
         shape = f"{spec.nodes} machines with {spec.machine.gpus} {spec.machine.gpu} each"

@@ -61,5 +61,7 @@ class ClusterArgs(TypedDict):
     """Machines of your own, instead of a provider's."""
     ssh_public_keys: NotRequired[pulumi.Input[Sequence[pulumi.Input[str]]]]
     """OpenSSH public keys that may log in; default those of your own ssh."""
+    notify: NotRequired[pulumi.Input[Sequence[pulumi.Input[str]]]]
+    """Email addresses that are told when the cluster is ready."""
     join_timeout: NotRequired[pulumi.Input[int]]
     """Seconds from the reservation within which all nodes must reach all; default 1500."""

@@ -30,6 +30,8 @@ class Note(StrEnum):
     """``step``, ``ok``, ``changed``, ``seconds`` and ``conditions``."""
     MACHINE_GONE = "machine_gone"
     """``machine``, its ``node`` and the ``proof``: the provider was asked after the release (X1)."""
+    EMAILED = "emailed"
+    """The email that the cluster is ready (C6): ``to``, and ``error`` where it was not taken."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
 

@@ -18,6 +18,7 @@ from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.notify import refuse_unsendable
 from runcrate_iac.paths import cluster_dir
 
 PROOF_SECONDS = 120.0
@@ -31,6 +32,7 @@ def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     machines would have to change), :class:`~runcrate_iac.errors.StepFailed` (a machine did not come up).
     """
     spec = job.spec
+    refuse_unsendable(spec)
     view = ledger.current(spec.name)
     if view is None:
         offers = _offers(spec, provider)

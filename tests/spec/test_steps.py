@@ -1,0 +1,112 @@
+"""What a step's process does around its work: events, news, and the email when the cluster is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runcrate_iac import steps
+from runcrate_iac.errors import SpecError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed, follow
+from runcrate_iac.ledger.view import Note
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.lifecycle import Happened, State
+from runcrate_iac.model.progress import Mark, Outcome, Step
+from runcrate_iac.model.spec import parse
+from runcrate_iac.notify import refuse_unsendable
+
+LOST = Condition(
+    type="Gpus",
+    status=Status.FALSE,
+    reason="WrongGpuCount",
+    message="7 of 8 GPUs on node-1",
+    remedy="replace it",
+    node="node-1",
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """The ledger of a computer with one reserved cluster that wants an email, and a mail system that keeps it."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path / "home"))
+    program = tmp_path / "bin" / "sendmail"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat > {tmp_path}/mail\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    spec = {"name": "demo", "nodes": 2, "software": "slurm", "notify": ["me@example.org"]}
+    data: dict[str, Any] = {"owner": "o/p/s", "spec": spec, "price_per_hour": "1"}
+    found = Ledger()
+    found.record("demo", "demo-1", Happened.RESERVED, **data, deadline="2026-01-01T00:25:00+00:00")
+    return found
+
+
+def step(ledger: Ledger, which: Step, *conditions: Condition) -> State:
+    """Run a step that finds these conditions; the state after it."""
+    outcome = Outcome(step=which, ok=not conditions, conditions=conditions)
+    steps.record(ledger, "demo", which, lambda: outcome, Feed("demo", which, lambda event: None))
+    view = ledger.current("demo")
+    assert view is not None
+    return view.state
+
+
+def test_the_steps_in_order_lead_to_ready(ledger: Ledger) -> None:
+    """Join makes it installing, and only the check makes it ready (C5, C6)."""
+    states = [step(ledger, which) for which in (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.CHECK)]
+    assert states == [State.INSTALLING, State.INSTALLING, State.INSTALLING, State.READY]
+
+
+def test_ready_sends_an_email_once(ledger: Ledger, tmp_path: Path) -> None:
+    """When the cluster becomes ready an email goes out, and the ledger knows (C6)."""
+    step(ledger, Step.JOIN)
+    assert not (tmp_path / "mail").exists()
+    step(ledger, Step.CHECK)
+    mail = (tmp_path / "mail").read_text()
+    assert "To: me@example.org" in mail
+    assert "demo is ready" in mail
+    step(ledger, Step.CHECK)
+    assert [entry.data["error"] for entry in ledger.entries("demo") if entry.type == Note.EMAILED] == [""]
+
+
+def test_a_mail_system_that_fails_is_noted_and_does_no_harm(ledger: Ledger, tmp_path: Path) -> None:
+    """An email that is not taken is in the ledger with the reason; the cluster is ready all the same (C6)."""
+    (tmp_path / "bin" / "sendmail").write_text("#!/bin/sh\nexit 75\n")
+    step(ledger, Step.JOIN)
+    assert step(ledger, Step.CHECK) is State.READY
+    (entry,) = [entry for entry in ledger.entries("demo") if entry.type == Note.EMAILED]
+    assert "75" in entry.data["error"]
+
+
+def test_an_email_that_could_not_go_out_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a mail system a spec with `notify` is refused before anything is reserved (C6)."""
+    monkeypatch.setattr("runcrate_iac.notify._sendmail", lambda: None)
+    with pytest.raises(SpecError, match="notify"):
+        refuse_unsendable(parse({"name": "demo", "notify": ["me@example.org"]}))
+
+
+def test_a_failed_step_degrades_and_a_repeated_one_repairs(ledger: Ledger) -> None:
+    """Software failing makes it degraded with node, fact and remedy; run again and checked it is ready (C9, X5)."""
+    step(ledger, Step.JOIN)
+    assert step(ledger, Step.SOFTWARE, LOST) is State.DEGRADED
+    view = ledger.current("demo")
+    assert view is not None
+    assert view.conditions == [LOST]
+    assert step(ledger, Step.SOFTWARE) is State.INSTALLING
+    assert step(ledger, Step.CHECK) is State.READY
+
+
+def test_the_news_of_a_step_can_be_followed(ledger: Ledger) -> None:
+    """Whoever watches sees the step start, what is wrong on which node, and the end (X5)."""
+    step(ledger, Step.JOIN)
+    step(ledger, Step.CHECK, LOST)
+    news = [(event.step, event.mark, event.node) for event in follow("demo", 0, lambda: False)]
+    assert news == [
+        (Step.JOIN, Mark.STARTED, None),
+        (Step.JOIN, Mark.DONE, None),
+        (Step.CHECK, Mark.STARTED, None),
+        (Step.CHECK, Mark.FAILED, "node-1"),
+        (Step.CHECK, Mark.FAILED, None),
+    ]
