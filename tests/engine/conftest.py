@@ -46,6 +46,8 @@ def pulumi_env(pulumi_engine: Engine, tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def standin_env(pulumi_engine: Engine, pulumi_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """The same, with both stand-ins in front even where the real plugins are there."""
+    if {launchers.LANGUAGE, launchers.COMMAND} <= set(pulumi_engine.standins):
+        return pulumi_env
     folder = tmp_path / "standins"
     folder.mkdir()
     launchers.write(folder, (launchers.LANGUAGE, launchers.COMMAND))
@@ -81,12 +83,16 @@ class Cli:
             text=True,
         )
 
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        """What the command printed, once it has ended with ``code``."""
+    def __call__(self, *arguments: str, fails: bool = False) -> str:
+        """What the command printed, once it has ended as expected."""
         process = self.start(*arguments)
         printed, _ = process.communicate(timeout=120)
-        assert process.returncode == code, printed
+        assert bool(process.returncode) == fails, printed
         return printed
+
+    def up(self, *arguments: str, fails: bool = False) -> str:
+        """What ``pulumi up`` printed."""
+        return self("up", "--yes", "--skip-preview", *arguments, fails=fails)
 
 
 @pytest.fixture
