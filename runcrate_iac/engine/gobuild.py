@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from runcrate_iac.engine.launchers import EXECUTOR
-from runcrate_iac.engine.progress import Stage
+from runcrate_iac.engine.progress import watch
 from runcrate_iac.engine.versions import ENGINE, LAYOUT
 from runcrate_iac.errors import Failed, ToolMissing
 from runcrate_iac.model.progress import Report
@@ -79,35 +79,46 @@ def _go(go: str, work: Path, arguments: list[str]) -> str:
     ).stdout
 
 
-def _run(go: str, work: Path, arguments: list[str], stage: Stage, told: str) -> str:
-    """Standard output; counts the lines of standard error as ``told``."""
+def _run(go: str, work: Path, arguments: list[str], title: str, report: Report, *, counted: str, seconds: float) -> str:
+    """Standard output; the lines of standard error are counted and told as ``counted``."""
     count = 0
 
-    def on_line(line: str) -> str:
+    def how_far(line: str) -> str:
         nonlocal count
-        count += not line.startswith("#")
-        return told.format(count)
+        count += not line.startswith("#")  # compiler output
+        return counted.format(count)
 
     with (work / "output").open("w+") as output:
-        process = subprocess.Popen(
-            [go, *arguments], cwd=work, env=_environment(), stdout=output, stderr=subprocess.PIPE, text=True
+        ended = watch(
+            [go, *arguments],
+            title,
+            report,
+            seconds=seconds,
+            how_far=how_far,
+            directory=work,
+            environment=_environment(),
+            output=output,
         )
-        if stage.wait(process, on_line):
-            lines = "\n".join(stage.last_lines)
-            raise Failed(f"go {arguments[0]} failed while Pulumi was being built:\n{lines}", "see docs/engine.md")
+        if ended.code:
+            raise Failed(
+                f"Pulumi could not be built: go {arguments[0]} failed:\n{ended.last_lines}",
+                "check that the Go module proxy is in reach (go env GOPROXY) and that there is space on the disk",
+            )
         output.seek(0)
         return output.read()
 
 
 def _download(go: str, work: Path, report: Report) -> int:
     """Fetch the modules, checked against go.sum; the number of packages to compile."""
-    with Stage("fetching the Go modules of Pulumi", report, seconds=_DOWNLOAD_SECONDS) as stage:
-        return len(_run(go, work, ["list", "-deps", _PACKAGE], stage, "{} modules").splitlines())
+    title = "fetching the Go modules of Pulumi"
+    arguments = ["list", "-deps", _PACKAGE]
+    listed = _run(go, work, arguments, title, report, counted="{} fetched", seconds=_DOWNLOAD_SECONDS)
+    return len(listed.splitlines())
 
 
 def _compile(go: str, work: Path, packages: int, binary: Path, report: Report) -> None:
     title = f"building Pulumi {ENGINE} (once, some minutes)"
     flags = f"-s -w -X {_SDK}/go/common/version.Version=v{ENGINE}"
     arguments = ["build", "-v", "-trimpath", "-ldflags", flags, "-o", str(binary), _PACKAGE]
-    with Stage(title, report, seconds=_BUILD_SECONDS) as stage:
-        _run(go, work, arguments, stage, f"{{}} of {packages} packages compiled")
+    counted = f"{{}} of {packages} packages compiled"
+    _run(go, work, arguments, title, report, counted=counted, seconds=_BUILD_SECONDS)

@@ -26,6 +26,7 @@ from runcrate_iac.model.base import Model
 from runcrate_iac.model.progress import Report
 
 _RECORD = "engine.json"
+_STANDINS = "standins"
 _LOCK_SECONDS = 5400.0
 
 
@@ -48,22 +49,27 @@ class Engine(Model):
     """The plugins that stand-ins take the place of, by their executables' names."""
 
     def env(self) -> dict[str, str]:
-        """The variables that a shell or an Automation API call needs to use this Pulumi."""
-        folders = [str(self.root / "bin"), str(Path(sys.executable).parent)]
-        inherited = [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry not in folders]
-        return {"PATH": os.pathsep.join([*folders, *inherited]), "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        """The variables that a shell or an Automation API call needs to use this Pulumi.
+
+        A command plugin that the user has fetched since goes before the stand-in.
+        """
+        folders = [self.root / "bin", Path(sys.executable).parent]
+        if launchers.COMMAND in self.standins and not onpath.has_command_plugin():
+            folders.insert(1, self.root / _STANDINS)
+        first = list(map(str, folders))
+        inherited = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        inherited = [entry for entry in inherited if entry not in first and not Path(entry).is_relative_to(_home())]
+        return {"PATH": os.pathsep.join([*first, *inherited]), "PULUMI_SKIP_UPDATE_CHECK": "true"}
 
 
 def find() -> Engine | None:
     """The engine to use, if there is a complete one. Touches no network and writes nothing."""
     installed = onpath.look(_home())
-    if installed and not installed.missing and installed.executable.parent.name == "bin":
+    if installed and installed.executable.parent.name == "bin" and onpath.has_command_plugin():
         root = installed.executable.parent.parent
         return Engine(root=root, version=installed.version, source=Source.PATH)
-    wanted = [_official(), _built()]
-    if installed:
-        wanted.insert(0, _completed(installed))
-    return next(filter(None, map(_read, wanted)), None)
+    linked = [_linked(installed)] if installed else []
+    return next(filter(None, map(_read, [*linked, _official(), _built()])), None)
 
 
 def install(report: Report) -> Engine:
@@ -82,31 +88,31 @@ def _make(report: Report) -> Engine:
     installed = onpath.look(_home())
     online = official.reachable()
     if installed:
-        if (
-            launchers.COMMAND in installed.missing
-            and online
-            and official.fetch_command_plugin(installed.executable, report)
-        ):
-            installed = onpath.look(_home()) or installed
-        with _fresh(_completed(installed)) as root:
+        if not onpath.has_command_plugin() and online:
+            official.fetch_command_plugin(installed.executable, report)
+        with _fresh(_linked(installed)) as root:
             (root / "bin/pulumi").symlink_to(installed.executable)
-            return _finish(root, _completed(installed), installed.version, Source.PATH, installed.missing)
+            return find() or _finish(root, _linked(installed), installed.version, Source.PATH, ())
     if online:
         with _fresh(_official()) as root:
             if official.download(root, report):
-                fetched = official.fetch_command_plugin(root / "bin/pulumi", report)
-                missing = () if fetched else (launchers.COMMAND,)
-                return _finish(root, _official(), ENGINE, Source.OFFICIAL, missing)
+                official.fetch_command_plugin(root / "bin/pulumi", report)
+                return _finish(root, _official(), ENGINE, Source.OFFICIAL, ())
     report("Pulumi's official downloads are out of reach: building it from Go modules", None)
     with _fresh(_built()) as root:
         gobuild.build(root / "bin", report)
-        return _finish(root, _built(), ENGINE, Source.BUILT, (launchers.LANGUAGE, launchers.COMMAND))
+        return _finish(root, _built(), ENGINE, Source.BUILT, (launchers.LANGUAGE,))
 
 
-def _finish(root: Path, target: Path, version: str, source: Source, missing: tuple[str, ...]) -> Engine:
-    """Complete what was made in ``root`` and put it in its place."""
-    launchers.write(root / "bin", missing)
-    engine = Engine(root=target, version=version, source=source, standins=missing)
+def _finish(root: Path, target: Path, version: str, source: Source, standins: tuple[str, ...]) -> Engine:
+    """Add the stand-ins that are needed to what was made in ``root`` and put it in its place."""
+    # The engine looks for its language hosts beside itself. The command plugin's place is on PATH, and there in a
+    # folder of its own, so that it can be left out.
+    launchers.write(root / "bin", standins)
+    if not onpath.has_command_plugin():
+        launchers.write(root / _STANDINS, (launchers.COMMAND,))
+        standins = (*standins, launchers.COMMAND)
+    engine = Engine(root=target, version=version, source=source, standins=standins)
     (root / _RECORD).write_text(engine.model_dump_json())
     shutil.rmtree(target, ignore_errors=True)
     root.rename(target)
@@ -125,18 +131,19 @@ def _built() -> Path:
     return _home() / f"built-{gobuild.key()}"
 
 
-def _completed(installed: onpath.Installed) -> Path:
-    """Where a pulumi of the user's is linked to, beside stand-ins for what it lacks."""
-    lacking = "-".join(name.removeprefix("pulumi-") for name in installed.missing)
-    return _home() / "-".join(filter(None, ("path", installed.version, lacking)))
+def _linked(installed: onpath.Installed) -> Path:
+    """Where a pulumi of the user's is linked to, beside the stand-in for what it lacks."""
+    return _home() / f"path-{installed.version}"
 
 
 def _read(root: Path) -> Engine | None:
+    """The engine in this folder, if all of it is there."""
     try:
         engine = Engine.model_validate_json((root / _RECORD).read_text())
     except (OSError, ValidationError):
         return None
-    return engine if (root / "bin/pulumi").exists() else None
+    complete = launchers.COMMAND in engine.standins or onpath.has_command_plugin()
+    return engine if complete and (root / "bin/pulumi").exists() else None
 
 
 @contextmanager

@@ -38,6 +38,7 @@ def write(folder: Path, names: Iterable[str]) -> None:
 
     They prefer the python3 on PATH, since the interpreter that installs the engine may be gone one day.
     """
+    folder.mkdir(exist_ok=True)
     for name in names:
         file = folder / name
         recorded = shlex.quote(sys.executable)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-from runcrate_iac.engine.progress import Stage
+from runcrate_iac.engine.progress import watch
 from runcrate_iac.engine.versions import COMMAND_PLUGIN, ENGINE
 from runcrate_iac.model.progress import Report
 
@@ -50,6 +49,4 @@ def fetch_command_plugin(pulumi: Path, report: Report) -> bool:
 
 
 def _succeeds(argv: list[str], title: str, report: Report) -> bool:
-    with Stage(title, report, seconds=_DOWNLOAD_SECONDS) as stage:
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        return stage.wait(process) == 0
+    return watch(argv, title, report, seconds=_DOWNLOAD_SECONDS).code == 0

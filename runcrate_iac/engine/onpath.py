@@ -18,12 +18,10 @@ class Installed(Model):
 
     executable: Path
     version: str
-    missing: tuple[str, ...]
-    """The plugins of ours to be stood in for, by their executables' names."""
 
 
 def look(ours: Path) -> Installed | None:
-    """The ``pulumi`` on PATH if it is new enough; one in the folder ``ours`` does not count as the user's."""
+    """The ``pulumi`` on PATH if it is new enough and has its Python host; those in the folder ``ours`` do not count."""
     found = shutil.which("pulumi")
     if not found or Path(found).resolve().is_relative_to(ours) or Path(found).is_relative_to(ours):
         return None
@@ -32,12 +30,16 @@ def look(ours: Path) -> Installed | None:
     if version is None or not OLDEST_ENGINE <= _numbers(version) < (4,):
         return None
     beside = executable.resolve().parent / launchers.LANGUAGE
-    missing = []
     if not (beside.is_file() or _real_on_path(launchers.LANGUAGE)):
-        missing.append(launchers.LANGUAGE)
-    if not (_real_on_path(launchers.COMMAND) or _fetched_command_plugin()):
-        missing.append(launchers.COMMAND)
-    return Installed(executable=executable, version=version, missing=tuple(missing))
+        return None
+    return Installed(executable=executable, version=version)
+
+
+def has_command_plugin() -> bool:
+    """Tell whether the real command plugin is on PATH or in Pulumi's plugin cache."""
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    fetched = home.glob(f"plugins/resource-command-v1.*/{launchers.COMMAND}")
+    return _real_on_path(launchers.COMMAND) or any(fetched)
 
 
 def _version(executable: Path) -> str | None:
@@ -63,8 +65,3 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _real_on_path(name: str) -> bool:
     found = shutil.which(name)
     return found is not None and not launchers.is_standin(Path(found))
-
-
-def _fetched_command_plugin() -> bool:
-    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-    return any(home.glob(f"plugins/resource-command-v1.*/{launchers.COMMAND}"))

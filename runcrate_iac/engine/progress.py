@@ -6,8 +6,9 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from runcrate_iac.errors import Failed
 from runcrate_iac.model.progress import Report
@@ -16,52 +17,65 @@ _EVERY_SECONDS = 4
 _KEPT_LINES = 30
 
 
-class Stage:
-    """One child process at a time, watched: reports at least every four seconds, killed at its deadline."""
+class Ended(NamedTuple):
+    """How a process ended."""
 
-    def __init__(self, title: str, report: Report, *, seconds: float) -> None:
-        """``seconds`` is the time that all its processes have together."""
-        self._title = title
-        self._report = report
-        self._started = time.monotonic()
-        self._deadline = self._started + seconds
-        self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        """The newest lines of the process's standard error."""
+    code: int
+    last_lines: str
+    """The newest thirty lines of what it printed."""
 
-    def __enter__(self) -> Self:
-        self._report(self._title, None)
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
+def watch(
+    argv: Sequence[str],
+    title: str,
+    report: Report,
+    *,
+    seconds: float,
+    how_far: Callable[[str], str] = lambda _line: "",
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    output: IO[str] | None = None,
+) -> Ended:
+    """Run a process to its end, reporting at least every four seconds, and kill it at its deadline.
 
-    def wait(self, process: subprocess.Popen[str], on_line: Callable[[str], str | None] | None = None) -> int:
-        """The exit code. ``on_line`` gets each line of standard error and returns how far things are, or None."""
-        state = ""
+    ``how_far`` turns each printed line into what is reported beside the title. Standard output goes to
+    ``output`` where that is given, else it is read like standard error. Raises :class:`Failed` at the deadline.
+    """
+    report(title, None)
+    started = time.monotonic()
+    lines: deque[str] = deque(maxlen=_KEPT_LINES)
+    state = ""
+    process = subprocess.Popen(
+        argv,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output or subprocess.PIPE,
+        stderr=subprocess.PIPE if output else subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
 
-        def read() -> None:
-            nonlocal state
-            for line in process.stderr or ():
-                self.last_lines.append(line.rstrip())
-                state = (on_line and on_line(line.rstrip())) or state
+    def read() -> None:
+        nonlocal state
+        for line in process.stderr or process.stdout or ():
+            lines.append(line.rstrip())
+            state = how_far(line.rstrip()) or state
 
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        try:
-            while (left := self._deadline - time.monotonic()) > 0:
-                try:
-                    code = process.wait(min(_EVERY_SECONDS, left))
-                except subprocess.TimeoutExpired:
-                    elapsed = f"{time.monotonic() - self._started:.0f} s"
-                    self._report(f"{self._title}: {state}, {elapsed}" if state else f"{self._title}: {elapsed}", None)
-                else:
-                    reader.join()
-                    return code
-            waited = f"{self._deadline - self._started:.0f} s"
-            raise Failed(
-                f"{self._title} did not end within {waited}", "look at the network and the disk, then try again"
-            )
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        while (left := started + seconds - time.monotonic()) > 0:
+            try:
+                code = process.wait(min(_EVERY_SECONDS, left))
+            except subprocess.TimeoutExpired:
+                elapsed = f"{time.monotonic() - started:.0f} s"
+                report(f"{title}: {state}, {elapsed}" if state else f"{title}: {elapsed}", None)
+            else:
+                reader.join(2)  # a service that an installation started may keep the pipe
+                return Ended(code, "\n".join(lines))
+        raise Failed(f"{title} did not end within {seconds:.0f} s", "look at the network and the disk, then try again")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
