@@ -34,10 +34,19 @@ def made_once(folder: Path, make: Callable[[Path], None], what: str, report: Rep
         part.mkdir(mode=0o700)
         try:
             make(part)
+            for file in part.iterdir():
+                _to_disk(file)
             part.rename(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return folder
+
+
+def _to_disk(file: Path) -> None:
+    """Else a power failure after the rename could leave a folder that looks whole and is not."""
+    if file.is_file():
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
 
 
 @contextmanager
@@ -54,8 +63,3 @@ def _locked(lock: IO[str], what: str, report: Report) -> Iterator[None]:
         else:
             break
     yield
-
-
-def disk_use(folder: Path) -> int:
-    """Bytes that the files of ``folder`` take on the disk; holes count nothing."""
-    return sum(os.stat(file).st_blocks * 512 for file in folder.rglob("*") if file.is_file())

@@ -51,7 +51,8 @@ def check(machine: MachineSpec, nodes: int, free: Room) -> None:
     disk = nodes * min(machine.disk, WRITTEN) + caches
     if disk > free.disk:
         raise SpecError(
-            f"machine.disk: {nodes} machines need {_gib(disk)} on the disk of {state_dir()}, {_gib(free.disk)} are free",
+            f"machine.disk: {nodes} machines need {_gib(disk)} on the disk of {state_dir()}, "
+            f"{_gib(free.disk)} are free",
             "free some, ask for fewer machines, or set RUNCRATE_IAC_HOME to a folder on a larger disk",
         )
 

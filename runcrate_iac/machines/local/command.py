@@ -61,6 +61,7 @@ def command(
     image: Image,
     folder: Path,
     mark: str,
+    *,
     memory: Memory | None = None,
     ssh_port: int | None = None,
     lan: str | None = None,

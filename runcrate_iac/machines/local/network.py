@@ -11,7 +11,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def lan_address(index: int) -> IPv4Interface:
-    """192.168.177.10/24 for node 0, .11 for node 1, …"""
+    """The node's LAN address: 192.168.177.10/24 for node 0, then .11, and so on."""
     return IPv4Interface(f"{LAN[10 + index]}/{LAN.prefixlen}")
 
 

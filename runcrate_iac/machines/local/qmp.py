@@ -13,6 +13,8 @@ from typing import Any
 from qemu.qmp import QMPClient, QMPError
 
 POLL = 0.05
+GUEST_POLL = 0.3
+"""Seconds between questions to the guest, each of which takes time from what it is to do."""
 
 
 class GuestFailed(Exception):
@@ -47,7 +49,7 @@ async def run_script(client: QMPClient, script: str) -> str:
         status: Any = await client.execute("guest-exec-status", {"pid": started["pid"]})
         if status["exited"]:
             break
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(GUEST_POLL)
     output, errors = _decoded(status.get("out-data", "")), _decoded(status.get("err-data", ""))
     if status.get("exitcode") != 0:
         raise GuestFailed((errors + output).strip() or f"ended with {status.get('exitcode', 'a signal')}")
@@ -100,7 +102,7 @@ async def _connected(client: QMPClient, path: Path) -> AsyncIterator[QMPClient]:
 @contextmanager
 def _short(path: Path) -> Iterator[Path]:
     """``path`` under a name that fits into a socket address (107 characters, unix(7))."""
-    with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:  # noqa: S108 - TMPDIR may be long
+    with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
         link = Path(folder) / "s"
         link.symlink_to(path.parent)
         yield link / path.name

@@ -69,7 +69,7 @@ def snapshot(image: Image, shape: Shape, disk: int, report: Report) -> Warm:
     folder = cache_dir() / "warm" / name
     made_once(
         folder,
-        lambda part: asyncio.run(_freeze(part, f"warm-{name}", image, shape, disk, report)),
+        lambda part: asyncio.run(_freeze(part, f"warm-{name}", image, shape, disk=disk, report=report)),
         "warm start",
         report,
     )
@@ -82,13 +82,13 @@ def create_overlay(disk: Path, base: Path, size: int | None = None) -> None:
     subprocess.run([*command, str(size)] if size else command, check=True, capture_output=True)
 
 
-async def _freeze(part: Path, mark: str, image: Image, shape: Shape, disk: int, report: Report) -> None:
+async def _freeze(part: Path, mark: str, image: Image, shape: Shape, *, disk: int, report: Report) -> None:
     process.end(list(process.running(mark).values()))
     create_overlay(part / "disk.qcow2", image.disk, disk)
     memory = Memory(part / "memory", shared=True)
     try:
         async with asyncio.timeout(LIMIT), _telling(report):
-            await process.start(command(shape, image, part, mark, memory), part)
+            await process.start(command(shape, image, part, mark, memory=memory), part)
             async with qmp.agent(part) as agent:
                 await qmp.run_script(agent, _SCRIPT.read_text())
             async with qmp.monitor(part) as monitor:
@@ -101,8 +101,6 @@ async def _freeze(part: Path, mark: str, image: Image, shape: Shape, disk: int, 
         ) from error
     finally:
         process.end(list(process.running(mark).values()))
-    for socket in part.glob("*.sock"):
-        socket.unlink()
 
 
 @asynccontextmanager

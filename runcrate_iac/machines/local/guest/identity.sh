@@ -13,8 +13,6 @@ until dmesg | grep -q 'crng reseeded due to virtual machine fork'; do
 done
 
 tr -d - < /proc/sys/kernel/random/uuid > /etc/machine-id
-rm -rf /var/log/journal/*
-systemctl restart systemd-journald.service
 ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/ssh_host_ed25519_key
 echo "$node" > /etc/hostname
 hostname "$node"
@@ -39,6 +37,8 @@ chown -R runcrate: /home/runcrate/.ssh
 
 mkdir -p /etc/runcrate
 echo "$lease" > /etc/runcrate/lease
-systemctl start runcrate-lease.timer
-systemctl start ssh.service
+systemctl start ssh.service runcrate-lease.timer
+# its folder is named after the machine-id, which it read when it started; nobody has to wait for it
+rm -rf /var/log/journal/*
+systemctl restart --no-block systemd-journald.service
 cat /etc/ssh/ssh_host_ed25519_key.pub
