@@ -105,7 +105,7 @@ def _apt() -> bool:
 
 def _how(program: str) -> str:
     if _apt():
-        return shlex.join(["sudo", *_apt_install([_PACKAGES[program]])])
+        return f"sudo apt-get install {_PACKAGES[program]}"
     if shutil.which("brew") and program in _BREW:
         return f"brew install {_BREW[program]}"
     return f"install {program} with this system's package manager"

@@ -55,12 +55,15 @@ def watch(
         text=True,
         errors="replace",
     )
+    pipe = process.stderr or process.stdout
+    assert pipe  # noqa: S101 - one of them is a pipe
 
     def read() -> None:
         nonlocal state
-        for line in process.stderr or process.stdout or ():
-            lines.append(line.rstrip())
-            state = how_far(line.rstrip()) or state
+        with pipe:
+            for line in pipe:
+                lines.append(line.rstrip())
+                state = how_far(line.rstrip()) or state
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
