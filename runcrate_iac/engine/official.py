@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-import urllib.error
+import threading
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from runcrate_iac.engine.progress import watch
 from runcrate_iac.engine.versions import COMMAND_PLUGIN, ENGINE
 from runcrate_iac.model.progress import Report
 
-SITE = "https://get.pulumi.com/"
-_ANSWER_SECONDS = 5
+_INSTALLER = "https://get.pulumi.com/install.sh"
+_ANSWER_SECONDS = 6
 _DOWNLOAD_SECONDS = 900
 _PROGRAM = """
 import sys, semver
@@ -22,15 +23,18 @@ PulumiCommand.install(root=sys.argv[1], version=semver.VersionInfo.parse(sys.arg
 
 
 def reachable() -> bool:
-    """Tell whether the site of the official downloads answers, through the environment's proxies."""
-    request = urllib.request.Request(SITE, method="HEAD")
-    try:
-        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS):  # noqa: S310
-            return True
-    except urllib.error.HTTPError as answer:
-        return answer.code not in {403, 407, 451}  # what filtering proxies answer
-    except OSError:
-        return False
+    """Tell whether the official installer can be had, through the environment's proxies."""
+    answers: list[bytes] = []
+
+    def ask() -> None:
+        with suppress(OSError), urllib.request.urlopen(_INSTALLER, timeout=_ANSWER_SECONDS) as answer:
+            answers.append(answer.read(2))
+
+    # in a thread, because no time limit holds for the look-up of a name
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_ANSWER_SECONDS)
+    return answers == [b"#!"]  # and not the page of a proxy that refuses
 
 
 def download(root: Path, report: Report) -> bool:

@@ -30,7 +30,7 @@ pulumi.export("printed", step.stdout)
 
 
 def test_a_project_lives_from_preview_to_destroy(cli: Any, tmp_path: Path) -> None:
-    """Preview runs nothing; up creates, then changes nothing; input updates, triggers replace; destroy deletes (C24)."""
+    """Preview runs nothing, up creates, again nothing; inputs update, triggers replace, destroy deletes (C24)."""
     deletes = tmp_path / "deletes"
     cli.write(STEP.format(folder=tmp_path, stdin="first", trigger="a"))
     cli("stack", "init", "dev")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
@@ -61,7 +61,9 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
-        _refuse_other_types(request.urn, context)
+        kind = request.urn.split("::")[2].rsplit("$", 1)[-1]
+        if kind != _TYPE:
+            _refuse(kind, context)
         inputs = from_wire(request.news)
         inputs.setdefault("addPreviousOutputInEnv", True)
         failures = [
@@ -100,6 +102,9 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
     def Read(self, request: provider_pb2.ReadRequest, context: Any) -> provider_pb2.ReadResponse:
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
+    def Invoke(self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext) -> Any:
+        _refuse(request.tok, context)
+
     def _run(self, verb: str, inputs: Values, state: Values, urn: str, context: grpc.ServicerContext) -> Values:
         plain = without_secrets(inputs)
         try:
@@ -117,14 +122,12 @@ def _outputs(inputs: Values, results: Values) -> struct_pb2.Struct:
     return to_wire({**inputs, **kept})
 
 
-def _refuse_other_types(urn: str, context: grpc.ServicerContext) -> None:
-    kind = urn.split("::")[2].rsplit("$", 1)[-1]
-    if kind != _TYPE:
-        context.abort(
-            grpc.StatusCode.UNIMPLEMENTED,
-            f"{kind} needs the real pulumi-resource-command plugin; this stand-in knows {_TYPE} only. "
-            f"Install it with: pulumi plugin install resource command {COMMAND_PLUGIN}",
-        )
+def _refuse(token: str, context: grpc.ServicerContext) -> NoReturn:
+    context.abort(
+        grpc.StatusCode.UNIMPLEMENTED,
+        f"{token} needs the real pulumi-resource-command plugin; this stand-in knows {_TYPE} only. "
+        f"Install it with: pulumi plugin install resource command {COMMAND_PLUGIN}",
+    )
 
 
 def main() -> None:

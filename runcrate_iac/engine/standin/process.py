@@ -29,8 +29,7 @@ class Children:
         with self._lock:
             self._cancelled = True
             for process in self._running:
-                # not waited for yet, so the group's number cannot belong to someone else
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
 
     @contextmanager
     def started(
@@ -53,14 +52,18 @@ class Children:
             self._running.add(process)
         try:
             yield process
-            # waits without reaping: from the reaping on, the process must not be in the set
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            process.wait()
         finally:
             with self._lock:
                 self._running.discard(process)
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _kill(process)
+            process.wait()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its group, unless it was waited for: then the number may belong to someone else."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def outcome(code: int) -> str:
