@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +57,20 @@ def kernel_arguments(shape: Shape) -> str:
     return f"root=/dev/vda rw console=ttyS0{mitigations}"
 
 
+def direct_boot(shape: Shape, image: Image) -> list[str]:
+    """Start the image's kernel directly, without firmware and boot loader."""
+    return ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", kernel_arguments(shape)]
+
+
+def seeded_boot(seed: Path) -> list[str]:
+    """Start by the disk's own boot loader, with a NoCloud seed: a read-only FAT disk made of the folder's files."""
+    drive = f"driver=vvfat,node-name=seed,dir={option_value(seed)},label=cidata,read-only=on"
+    return ["-blockdev", drive, "-device", "virtio-blk-pci,drive=seed"]
+
+
 def command(
     shape: Shape,
-    image: Image,
+    boot: Sequence[str],
     folder: Path,
     mark: str,
     *,
@@ -68,7 +80,7 @@ def command(
     lan_mac: str | None = None,
     incoming: bool = False,
 ) -> list[str]:
-    """Start one machine, as a daemon, from ``folder/disk.qcow2``; it is to be called in that folder.
+    """Start one machine, as a daemon, on ``folder/disk.qcow2``; it is to be called in that folder.
 
     Sockets are named relative to the folder, since the path of a Unix socket has 107 characters at most.
     ``lan`` is a multicast ``group:port``; without ``lan_mac`` its card is to be plugged in later.
@@ -78,23 +90,23 @@ def command(
     backend = f"memory-backend-ram,id=ram,size={size}"
     if memory:
         share = "on" if memory.shared else "off"
-        backend = f"memory-backend-file,id=ram,size={size},mem-path={_value(memory.file)},share={share}"
+        backend = f"memory-backend-file,id=ram,size={size},mem-path={option_value(memory.file)},share={share}"
     forward = f",hostfwd=tcp:127.0.0.1:{ssh_port}-:22" if ssh_port else ""
     return [
         *(QEMU, "-name", f"guest={mark}", "-daemonize", "-object", backend),
-        *("-chardev", f"file,id=console,path={_value(folder / 'console.log')},append=on"),
+        *("-chardev", f"file,id=console,path={option_value(folder / 'console.log')},append=on"),
         *("-chardev", "socket,id=agent,path=agent.sock,server=on,wait=off"),
         *("-qmp", "unix:qmp.sock,server=on,wait=off"),
-        *("-drive", f"id=disk,file={_value(folder / 'disk.qcow2')},format=qcow2,if=none,discard=unmap"),
+        *("-drive", f"id=disk,file={option_value(folder / 'disk.qcow2')},format=qcow2,if=none,discard=unmap"),
         *("-netdev", f"user,id=outer{forward}"),
         *(("-netdev", f"socket,id=lan,mcast={lan},localaddr=127.0.0.1") if lan else ()),
         *devices(shape),
         *(("-device", f"virtio-net-pci,netdev=lan,mac={lan_mac},romfile=") if lan_mac else ()),
-        *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", kernel_arguments(shape)),
+        *boot,
         *(("-incoming", "defer") if incoming else ()),
     ]
 
 
-def _value(path: Path) -> str:
+def option_value(path: Path) -> str:
     """``path`` as a value in QEMU's option syntax, where a comma is written twice."""
     return str(path).replace(",", ",,")

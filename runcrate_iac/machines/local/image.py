@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runcrate_iac.errors import StepFailed
-from runcrate_iac.machines.local import tools
+from runcrate_iac.machines.local import lease, tools
 from runcrate_iac.machines.local.cache import made_once
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.progress import Report
@@ -63,7 +63,7 @@ _DISK = (
 
 @dataclass(frozen=True)
 class Image:
-    """What a machine starts from. The kernel is started directly, so one that the guest installs is not used."""
+    """What a machine starts from. Its kernel is started directly, so one that the guest installs is not used."""
 
     folder: Path
     key: str
@@ -83,6 +83,10 @@ class Image:
         """Its initial ramdisk."""
         return self.folder / "initrd"
 
+    def trial_boot(self) -> list[str]:
+        """Start the kernel alone; without a disk it ends by saying so."""
+        return ["-kernel", str(self.kernel), "-append", "console=ttyS0"]
+
 
 def packages() -> list[str]:
     """The packages of the image: its base and what every step of a cluster needs."""
@@ -92,7 +96,8 @@ def packages() -> list[str]:
 
 def key() -> str:
     """The image's name: a digest of everything that goes into it."""
-    inputs = [SUITE, FILE_SYSTEM, packages(), _INITRAMFS, _DISK, _CONFIGURE.read_text()]
+    scripts = [file.read_text() for file in (_CONFIGURE, *lease.UNITS)]
+    inputs = [SUITE, FILE_SYSTEM, packages(), _INITRAMFS, _DISK, scripts]
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
@@ -114,6 +119,7 @@ def command(target: Path) -> list[str]:
     hooks += [
         f"--customize-hook={line}"
         for line in (
+            *(f"upload {unit} /etc/systemd/system/{unit.name}" for unit in lease.UNITS),
             f"upload {_CONFIGURE} /configure.sh",
             'chroot "$1" sh /configure.sh',
             'rm "$1/configure.sh"',

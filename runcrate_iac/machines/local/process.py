@@ -66,7 +66,10 @@ def end(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 def console_tail(log: Path) -> str:
     """The last lines of a console log, indented, for an error message."""
-    if not log.exists():
-        return "  (no console log)"
-    lines = [line.rstrip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line.rstrip() for line in console(log).splitlines() if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-LOG_LINES:]) or "  (the console is empty)"
+
+
+def console(log: Path) -> str:
+    """What the machine wrote on its console; nothing where it has none yet."""
+    return log.read_text(errors="replace") if log.exists() else ""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from runcrate_iac.errors import SpecError, StepFailed
-from runcrate_iac.machines.local import capacity, process, records, tools, vm
+from runcrate_iac.machines.local import capacity, cloud_image, process, records, tools, vm
 from runcrate_iac.machines.local.accelerator import accelerator
+from runcrate_iac.machines.local.clone import Clones
+from runcrate_iac.machines.local.cloud_image import CloudImage
 from runcrate_iac.machines.local.command import Shape
 from runcrate_iac.machines.local.image import golden_image
 from runcrate_iac.machines.local.warm import snapshot
@@ -33,6 +36,9 @@ class LocalProvider:
         """
         if machine.kind is not Kind.VM:
             raise SpecError(f"machine.kind: {machine.kind} is not offered on this computer yet", "kind: vm")
+        if machine.image:
+            tools.require(tools.TO_RUN)
+            cloud_image.check(machine, Path(machine.image).expanduser())
         capacity.check(machine, nodes, capacity.room())
         return [
             Offer(
@@ -81,12 +87,16 @@ class LocalProvider:
 
 def _source(machine: MachineSpec, report: Report) -> vm.Source:
     tools.require(tools.TO_RUN)
-    image = golden_image(report)
-    shape = Shape(machine.memory, machine.cpus, accelerator(image, report))
-    return vm.Source(image, snapshot(image, shape, machine.disk, report), shape)
+    if machine.image:
+        image = Path(machine.image).expanduser().absolute()
+        found = accelerator(cloud_image.trial_boot(image), report)
+        return CloudImage(image, machine.disk, Shape(machine.memory, machine.cpus, found))
+    golden = golden_image(report)
+    shape = Shape(machine.memory, machine.cpus, accelerator(golden.trial_boot(), report))
+    return Clones(golden, snapshot(golden, shape, machine.disk, report), shape)
 
 
-async def _all_at_once(request: Reservation, source: vm.Source, report: Report) -> list[Machine]:
+async def _all_at_once(request: Reservation, source: vm.Source, report: Report) -> Sequence[Machine]:
     """All machines; the first that fails ends the wait for the others."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -72,6 +72,12 @@ async def load_state(client: QMPClient, file: Path) -> None:
     await client.execute("cont")
 
 
+async def plug_card(client: QMPClient, netdev: str, mac: str) -> None:
+    """Plug a network card into the running machine."""
+    card = {"driver": "virtio-net-pci", "id": f"{netdev}-card", "netdev": netdev, "mac": mac, "romfile": ""}
+    await client.execute("device_add", card)
+
+
 async def _leave_memory_in_its_file(client: QMPClient) -> None:
     capability = {"capability": "x-ignore-shared", "state": True}
     await client.execute("migrate-set-capabilities", {"capabilities": [capability]})

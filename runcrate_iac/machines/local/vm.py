@@ -1,59 +1,58 @@
-"""One node's machine: a clone of the warm snapshot, or its own disk started again."""
+"""One node's machine: made, started again, or adopted, until SSH answers on it."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from qemu.qmp import QMPError
 
 from runcrate_iac.errors import StepFailed
-from runcrate_iac.machines.local import identity, network, process, qmp, records
-from runcrate_iac.machines.local.command import Memory, Shape, command
-from runcrate_iac.machines.local.image import Image
-from runcrate_iac.machines.local.warm import Warm, create_overlay
+from runcrate_iac.machines.local import network, process, qmp, records
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Report
-from runcrate_iac.paths import private_dir
 
 PORT_TRIES = 5
 BANNER_SECONDS = 5.0
 POLL = 0.2
+TELL_EVERY = 10.0
+ENDED = "it powered off, or its QEMU ended"
 
 
-@dataclass(frozen=True)
-class Source:
-    """What the machines of one cluster start from."""
+class Source(Protocol):
+    """What machines are made from."""
 
-    image: Image
-    warm: Warm
-    shape: Shape
+    async def make(self, index: int, request: Reservation) -> Machine:
+        """A new machine with an identity of its own, its SSH host key known."""
+        ...
+
+    async def restart(self, known: Machine, request: Reservation) -> Machine:
+        """The same machine, started from the disk it left; its SSH port may be another."""
+        ...
 
 
 async def bring_up(index: int, request: Reservation, source: Source, report: Report) -> Machine:
-    """The machine of node ``index``, made, started again or adopted, once SSH answers on it.
+    """The machine of node ``index``, once SSH answers on it.
 
     Raises :class:`StepFailed` with the end of its console log as soon as it can't come up.
     """
-    name, folder = node_name(index), records.folder(request.cluster_id, index)
+    name, mark = node_name(index), records.mark(request.cluster_id, index)
+    folder = records.folder(request.cluster_id, index)
     begun = time.monotonic()
-    async with _failing_as(name, folder, request.deadline):
-        mark = records.mark(request.cluster_id, index)
+    async with _failing_as(name, mark, folder, request.deadline), _telling(name, report):
         found = process.running(mark).get(mark)
         known = records.load(folder)
         if known is None or known.host_key is None:
             process.end([found] if found else [])
-            machine = await _clone(index, request, source)
+            machine = await source.make(index, request)
         elif found is None:
             report("starting again from its disk", name)
-            machine = await _restart(known, request, source)
+            machine = await source.restart(known, request)
         else:
             machine = known
         await _answers(machine, mark)
@@ -61,49 +60,18 @@ async def bring_up(index: int, request: Reservation, source: Source, report: Rep
     return machine
 
 
-async def _clone(index: int, request: Reservation, source: Source) -> Machine:
-    folder = records.folder(request.cluster_id, index)
-    shutil.rmtree(folder, ignore_errors=True)
-    private_dir(folder)
-    create_overlay(folder / "disk.qcow2", source.warm.disk)
-    memory = Memory(source.warm.memory, shared=False)
-    port = await _start(index, request.cluster_id, source, memory=memory, incoming=True)
-    machine = records.machine(request, index, port)
-    records.save(folder, machine)
-    async with qmp.monitor(folder) as monitor:
-        await qmp.load_state(monitor, source.warm.state)
-        card = {
-            "driver": "virtio-net-pci",
-            "netdev": "lan",
-            "id": "lan-card",
-            "mac": network.lan_mac(index),
-            "romfile": "",
-        }
-        await monitor.execute("device_add", card)
-    machine = machine.model_copy(update={"host_key": await identity.give(folder, index, request)})
-    records.save(folder, machine)
-    return machine
+async def start(folder: Path, words: Callable[[int], list[str]]) -> int:
+    """Start QEMU by the command ``words(SSH port)`` and return the port.
 
-
-async def _restart(known: Machine, request: Reservation, source: Source) -> Machine:
-    port = await _start(known.index, request.cluster_id, source, lan_mac=network.lan_mac(known.index))
-    machine = known.model_copy(update={"port": port})
-    records.save(records.folder(request.cluster_id, known.index), machine)
-    return machine
-
-
-async def _start(index: int, cluster_id: str, source: Source, **options: Any) -> int:
-    """Start QEMU and return its SSH port: another process may take a free port first, so it is tried again."""
-    folder, mark = records.folder(cluster_id, index), records.mark(cluster_id, index)
-    for socket in folder.glob("*.sock"):
-        socket.unlink()
+    A port that is free now may be taken by the time QEMU binds it, so it is tried again.
+    """
+    for name in ("qmp.sock", "agent.sock"):
+        (folder / name).unlink(missing_ok=True)
     tries = PORT_TRIES
     while True:
         port, tries = network.free_port(), tries - 1
-        lan = network.lan_group(cluster_id)
-        words = command(source.shape, source.image, folder, mark, ssh_port=port, lan=lan, **options)
         try:
-            await process.start(words, folder)
+            await process.start(words(port), folder)
         except process.NotStarted as error:
             if "host forwarding rule" in str(error) and tries:
                 continue
@@ -124,20 +92,41 @@ async def _answers(machine: Machine, mark: str) -> None:
         if greeting.startswith(b"SSH-2.0"):
             return
         if mark not in process.running(mark):
-            raise process.NotStarted("the machine powered off or its QEMU ended")
+            raise process.NotStarted(ENDED)
         await asyncio.sleep(POLL)
 
 
 @asynccontextmanager
-async def _failing_as(name: str, folder: Path, deadline: float) -> AsyncIterator[None]:
+async def _failing_as(name: str, mark: str, folder: Path, deadline: float) -> AsyncIterator[None]:
     seconds = max(0.0, deadline - time.time())
     try:
         async with asyncio.timeout(seconds):
             yield
     except (TimeoutError, QMPError, EOFError, OSError, qmp.GuestFailed, process.NotStarted) as error:
-        fact = f"no SSH within {seconds:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        if isinstance(error, TimeoutError):
+            fact = f"SSH does not answer after {seconds:.0f} s"
+        elif isinstance(error, QMPError | EOFError) and mark not in process.running(mark):
+            fact = ENDED
+        else:
+            fact = str(error)
         tail = process.console_tail(folder / "console.log")
         raise StepFailed(
-            f"machines: {name}: {fact}; its console's last lines:\n{tail}",
-            f"the whole console is in {folder / 'console.log'} until it is released",
+            f"machines: {name}: {fact}; the last lines of its console:\n{tail}",
+            f"the whole console is in {folder / 'console.log'} until the machine is released",
         ) from error
+
+
+@asynccontextmanager
+async def _telling(name: str, report: Report) -> AsyncIterator[None]:
+    begun = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(TELL_EVERY)
+            report(f"waiting for SSH ({time.monotonic() - begun:.0f} s)", name)
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()

@@ -21,7 +21,7 @@ from qemu.qmp import QMPError
 from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.local import process, qmp, tools
 from runcrate_iac.machines.local.cache import made_once
-from runcrate_iac.machines.local.command import Memory, Shape, command, devices, kernel_arguments
+from runcrate_iac.machines.local.command import Memory, Shape, command, devices, direct_boot, kernel_arguments
 from runcrate_iac.machines.local.image import Image
 from runcrate_iac.model.progress import Report
 from runcrate_iac.paths import cache_dir
@@ -88,7 +88,7 @@ async def _freeze(part: Path, mark: str, image: Image, shape: Shape, *, disk: in
     memory = Memory(part / "memory", shared=True)
     try:
         async with asyncio.timeout(LIMIT), _telling(report):
-            await process.start(command(shape, image, part, mark, memory=memory), part)
+            await process.start(command(shape, direct_boot(shape, image), part, mark, memory=memory), part)
             async with qmp.agent(part) as agent:
                 await qmp.run_script(agent, _SCRIPT.read_text())
             async with qmp.monitor(part) as monitor:

@@ -37,44 +37,6 @@ systemctl mask --quiet sshd-keygen.service ssh.socket
 rm -f /etc/ssh/ssh_host_* /etc/munge/munge.key /var/lib/systemd/random-seed /var/lib/dbus/machine-id
 : > /etc/machine-id
 
-# The lease: powers the machine off at /etc/runcrate/lease (seconds since the epoch) unless the timer was
-# stopped before, which the join does. A reboot keeps a lease that runs, and does not bring back one that ended.
-cat > /etc/systemd/system/runcrate-lease.timer <<'UNIT'
-[Unit]
-Description=Watch over the lease of this machine
-ConditionPathExists=/etc/runcrate/lease
-Wants=runcrate-lease-end.service
-
-[Timer]
-OnActiveSec=10s
-OnUnitInactiveSec=10s
-AccuracySec=1s
-
-[Install]
-WantedBy=timers.target
-UNIT
-cat > /etc/systemd/system/runcrate-lease.service <<'UNIT'
-[Unit]
-Description=Power off when the lease of this machine is over
-ConditionPathExists=/etc/runcrate/lease
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c '[ "$$(date +%%s)" -lt "$$(cat /etc/runcrate/lease)" ] || systemctl poweroff'
-UNIT
-cat > /etc/systemd/system/runcrate-lease-end.service <<'UNIT'
-[Unit]
-Description=End the lease for good when its timer is stopped
-PartOf=runcrate-lease.timer
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/true
-# a shutdown stops the timer too, and must keep the lease
-ExecStop=/bin/sh -c '[ "$$(systemctl is-system-running)" = stopping ] || rm -f /etc/runcrate/lease'
-UNIT
-
 # What the deploys start when they have configured it
 for unit in slurmctld slurmd slurmdbd munge mariadb nfs-server nfs-blkmap rpcbind rpcbind.socket rpc-statd-notify nfs-client.target; do
     systemctl disable --quiet "$unit"
