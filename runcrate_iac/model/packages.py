@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from runcrate_iac.model.base import Model
 
+STORAGE_SERVER = ("nfs-kernel-server",)
+STORAGE_CLIENT = ("nfs-common",)
+
 
 class Packages(Model):
     """The packages of one distribution release, by what needs them."""
 
     join: tuple[str, ...] = ("wireguard-tools", "nftables", "iproute2", "iputils-ping", "openssh-client", "sudo")
-    storage_server: tuple[str, ...] = ("nfs-kernel-server",)
-    storage_client: tuple[str, ...] = ("nfs-common",)
+    storage_server: tuple[str, ...] = STORAGE_SERVER
+    storage_client: tuple[str, ...] = STORAGE_CLIENT
     slurm_head: tuple[str, ...] = ("slurmctld", "slurmdbd", "mariadb-server")
     slurm_node: tuple[str, ...] = ("slurmd", "slurm-client", "munge")
     """``slurmd`` brings the plugins, ``mpi_pmix`` among them; ``slurmdbd`` brings the one for MariaDB."""

@@ -42,9 +42,9 @@ def deploys(job: Job) -> list[str]:
     return {
         Step.MACHINES: [],
         Step.JOIN: ["names.names", "mesh.mesh", "reach.reach", "lease.disarm"],
-        Step.STORAGE: ["storage.storage", "hostfile.hostfile"],
+        Step.STORAGE: ["storage.storage", "hostfile.hostfile", "gpus.gpus"],
         Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
-        Step.CHECK: ["checks.checks", *(["slurm.check"] if slurm else [])],
+        Step.CHECK: ["reach.reach", "checks.checks", *(["slurm.check"] if slurm else [])],
     }[job.step]
 
 

@@ -1,0 +1,20 @@
+"""The hostfile of MPI and of launchers that read the same form: one line a node, slots are its GPUs (C19, C23)."""
+
+from __future__ import annotations
+
+from pyinfra.api.deploy import deploy
+
+from runcrate_iac.provision.context import cluster
+from runcrate_iac.provision.remote import converge, script
+from runcrate_iac.provision.render import render
+
+
+@deploy("Hostfile")
+def hostfile() -> None:
+    """Write /shared/hostfile, once, on the head."""
+    here = cluster()
+    if here.is_head:
+        text = render("storage/hostfile.j2", plan=here.plan, spec=here.spec)
+        converge(name="hostfile", text=f"put /shared/hostfile 644 root << 'END-OF-FILE'\n{text}END-OF-FILE\n")
+    else:
+        script(name="hostfile", text="", differs=False)

@@ -1,0 +1,136 @@
+"""Slurm as a site's admin would want it: accounting, cgroups, GPUs, MPI, on the private network (C6, G15, G30, G33).
+
+The head makes a fresh munge key, which reaches the other nodes through this process's memory and their standard input.
+Then the nodes tell what hardware they have, since every node's configuration names all of them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from pyinfra.api.deploy import deploy
+from pyinfra.operations import python
+
+from runcrate_iac.model import slurm as rules
+from runcrate_iac.model.conditions import broken
+from runcrate_iac.model.packages import PACKAGES
+from runcrate_iac.provision import slurm as verdict
+from runcrate_iac.provision.context import Context, cluster
+from runcrate_iac.provision.findings import found, waiting
+from runcrate_iac.provision.remote import ask, converge
+from runcrate_iac.provision.render import render
+
+PATIENCE = 180.0
+"""Seconds for the daemons of all nodes to start and meet, the first creation of the accounting tables included."""
+_ROUND = 10
+_MPI_SECONDS = 90
+_TOKEN = uuid.uuid4().hex
+_hardware: dict[int, rules.Hardware] = {}
+
+
+class NotReady(Exception):
+    """A node can't take jobs; the reasons are among the findings."""
+
+
+@deploy("Slurm")
+def slurm() -> None:
+    """Install, configure and start Slurm on all nodes, and wait until each is idle."""
+    here = cluster()
+    names = {
+        codename: (*one.slurm_node, *one.mpi, *(one.slurm_head if here.is_head else ()))
+        for codename, one in PACKAGES.items()
+    }
+    text = render("slurm/packages.sh.j2", packages=names, spec=here.spec, is_head=here.is_head)
+    converge(name="packages, database and key", text=text)
+    python.call(name="hardware", function=_read_hardware, here=here)
+    python.call(name="configuration and services", function=_configure, here=here)
+    python.call(name="every node idle", function=_wait, here=here)
+
+
+def _read_hardware(here: Context) -> None:
+    _hardware[here.node.index] = rules.parse(ask(render("slurm/hardware.sh.j2", is_head=here.is_head)))
+
+
+def _configure(here: Context) -> None:
+    spec, plan, gpus = here.spec, here.plan, here.spec.machine.gpus
+    values = {
+        "spec": spec,
+        "plan": plan,
+        "cgroups": rules.has_cgroups(_hardware),
+        "memory_per_cpu": rules.memory_per_cpu(_hardware),
+        "partition": rules.PARTITION,
+        "nodes": [
+            f"NodeName={node.name} NodeAddr={node.address} {_hardware[node.index].topology}"
+            f" RealMemory={_hardware[node.index].for_jobs} Gres={_gres(here)} State=UNKNOWN"
+            for node in plan.nodes
+        ],
+        "gpus": [
+            f"NodeName={node.name} Name=gpu Type={spec.machine.gpu.lower()} File={rules.gpu_files(node, gpus)}"
+            for node in plan.nodes
+        ],
+    }
+    text = render(
+        "slurm/configure.sh.j2",
+        plan=plan,
+        is_head=here.is_head,
+        key=_hardware[0].key,
+        slurm_conf=render("slurm/slurm.conf.j2", **values),
+        gres_conf=render("slurm/gres.conf.j2", **values),
+        cgroup_conf=render("slurm/cgroup.conf.j2", **values),
+        units={
+            unit: render("slurm/unit.conf.j2", after=after, directory=directory)
+            for unit, (after, directory) in verdict.units(head=here.is_head).items()
+        },
+    )
+    converge(name="configuration and services", text=text)
+
+
+def _wait(here: Context) -> None:
+    declared = here.spec.machine.gpus
+    if missing := verdict.missing_gpus(here.node, _hardware[here.node.index], declared):
+        found(missing)
+        raise NotReady
+    if not here.is_head:
+        return
+    nodes = [node for node in here.plan.nodes if not verdict.missing_gpus(node, _hardware[node.index], declared)]
+    text = render("slurm/wait.sh.j2", seconds=_ROUND, nodes=len(nodes))
+    until = time.monotonic() + PATIENCE
+    while faults := broken(verdict.idle(nodes, ask(text), _gres(here))):
+        if time.monotonic() > until:
+            for fault in faults:
+                found(fault)
+            raise NotReady
+        waiting(here.node.name, faults[0].message)
+
+
+def _gres(here: Context) -> str:
+    return f"gpu:{here.spec.machine.gpu.lower()}:{here.spec.machine.gpus}"
+
+
+@deploy("Check Slurm")
+def check() -> None:
+    """Ask Slurm itself, on every node: credentials, states, accounting, and an MPI program over all nodes."""
+    here = cluster()
+    python.call(name="credentials, states, MPI", function=_check, here=here)
+    python.call(name="tidy up", function=_tidy, here=here)
+
+
+def _check(here: Context) -> None:
+    plan, node = here.plan, here.node
+    peers = [peer for peer in plan.nodes if (peer == plan.head) != here.is_head]
+    values = {"node": node, "nodes": len(plan.nodes), "is_head": here.is_head, "peers": peers, "token": _TOKEN}
+    text = render("slurm/check.sh.j2", program=render("slurm/mpi_size.py"), seconds=_MPI_SECONDS, **values)
+    lines = ask(text, _sudo=False)
+    conditions = [verdict.credentials(node, lines)]
+    if here.is_head:
+        states = [line.removeprefix("node ") for line in lines if line.startswith("node ")]
+        conditions += verdict.idle(plan.nodes, states, _gres(here))
+        conditions += [verdict.accounting(node, lines), verdict.mpi(plan, lines)]
+    for condition in conditions:
+        found(condition)
+
+
+def _tidy(here: Context) -> None:
+    if here.is_head:
+        ask(f"rm -rf /shared/.runcrate-check-{_TOKEN}")

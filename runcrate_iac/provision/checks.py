@@ -1,0 +1,84 @@
+"""What the acceptance suite finds on a node, and what it means: pure (X3, F22)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.network import NetworkPlan, Node
+
+
+def verdicts(
+    plan: NetworkPlan, node: Node, gpus: int, hostfile: Sequence[str], lines: Sequence[str]
+) -> list[Condition]:
+    """One condition per thing that was looked at, from the lines of ``checks/node.sh.j2``.
+
+    ``gpus`` are those declared, ``hostfile`` are the lines that /shared/hostfile must have.
+    """
+    told = [line.partition(" ")[::2] for line in lines]
+
+    def all_of(word: str) -> list[str]:
+        return [rest.strip() for first, rest in told if first == word]
+
+    conditions: list[Condition] = []
+
+    def verdict(kind: str, reason: str, problems: Sequence[str], good: str, remedy: str) -> None:
+        """The first problem is the fact; there is none where all is well."""
+        if problems:
+            status, message = Status.FALSE, f"{problems[0]} on {node.name}"
+        else:
+            status, reason, message, remedy = Status.TRUE, "AsDeclared", good, ""
+        conditions.append(
+            Condition(type=kind, status=status, reason=reason, message=message, remedy=remedy, node=node.name)
+        )
+
+    addresses = dict(entry.partition(" ")[::2] for entry in all_of("name"))
+    verdict(
+        "NamesResolve",
+        "WrongAddress",
+        [
+            f"{peer.name} means {addresses.get(peer.name) or 'nothing'} instead of {peer.address}"
+            for peer in plan.nodes
+            if addresses.get(peer.name) != peer.address
+        ],
+        f"{len(plan.nodes)} names mean their private addresses",
+        "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf, or run the join step again",
+    )
+    present = int(next(iter(all_of("gpus")), "0"))
+    simulated = " simulated" if node.machine.gpus_simulated else ""
+    verdict(
+        "GpusPresent",
+        "WrongGpuCount",
+        [f"{present} of {gpus}{simulated} GPUs"] if present != gpus else [],
+        f"{gpus}{simulated} GPUs",
+        "run the storage step again" if simulated else "look for Xid errors in the kernel's log; replace the machine",
+    )
+    head = plan.head
+    wanted = "1777" if node == head else f"{head.address}:/shared"
+    shared = next(iter(all_of("shared")), "")
+    verdict(
+        "SharedMounted",
+        "NotMounted",
+        [f"/shared is {shared or 'not mounted'} instead of {wanted}"] if shared != wanted else [],
+        "/shared is there",
+        f"look at `systemctl status shared.mount` there and nfs-server.service on {head.name}",
+    )
+    missing = [name.name for name in plan.nodes if name.name not in all_of("read")]
+    verdict(
+        "SharedWorks",
+        "NotShared",
+        [
+            *(f"/shared can't be written ({error})" for error in all_of("unwritten")),
+            *(f"what {name} wrote to /shared can't be read" for name in missing),
+        ],
+        "reads what every node writes to /shared",
+        f"look at `dmesg` there and nfs-server.service on {head.name}",
+    )
+    verdict(
+        "HostfileRight",
+        "WrongHostfile",
+        ["/shared/hostfile is not what the cluster is"] if all_of("hostfile") != list(hostfile) else [],
+        "the hostfile names every node",
+        "run the storage step again",
+    )
+    return conditions

@@ -1,0 +1,112 @@
+"""What Slurm says of the nodes, and what it means: pure (C6, F7, F22, G33)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.model.slurm import Hardware, gpus_present
+
+AT_WORK = frozenset({"idle", "mixed", "allocated", "completing"})
+"""States (sinfo(1), ``%T``) of a node that takes jobs or runs them."""
+
+
+def units(*, head: bool) -> dict[str, tuple[Sequence[str], str]]:
+    """Per service of a node: the units that it starts after, and its folder in /run."""
+    mesh, munge = "runcrate-mesh.service", "munge.service"
+    if not head:
+        return {munge: ((), ""), "slurmd.service": ((mesh, munge, "shared.automount"), "slurm")}
+    return {
+        munge: ((), ""),
+        "slurmdbd.service": ((mesh, munge, "mariadb.service"), "slurmdbd"),
+        "slurmctld.service": ((mesh, munge, "slurmdbd.service"), "slurmctld"),
+        "slurmd.service": ((mesh, munge, "slurmctld.service"), "slurm"),
+    }
+
+
+def missing_gpus(node: Node, hardware: Hardware, declared: int) -> Condition | None:
+    """The fault of a node that has fewer GPU devices than declared; slurmd would not start there."""
+    present = gpus_present(node, hardware, declared)
+    if present == declared:
+        return None
+    return Condition(
+        type="GpusPresent",
+        status=Status.FALSE,
+        reason="WrongGpuCount",
+        message=f"{present} of {declared} GPUs on {node.name}",
+        remedy="look for Xid errors in the kernel's log; replace the machine",
+        node=node.name,
+    )
+
+
+def idle(nodes: Iterable[Node], lines: Sequence[str], gpus: str) -> list[Condition]:
+    """One condition per node, from ``sinfo -h -N -o '%N %T %G %E'``; ``gpus`` is the count, as ``gpu:h100:8``."""
+    told = {words[0]: words[1:] for line in lines if len(words := line.split(maxsplit=3)) >= 3}  # noqa: PLR2004
+    conditions = []
+    for node in nodes:
+        state, gres, *reason = told.get(node.name, ["unknown", gpus])
+        good = state in AT_WORK and gres.partition("(")[0] == gpus
+        why = f" ({reason[0]})" if reason and reason[0] != "none" else ""
+        said = f"; sinfo: {lines[-1]}" if lines and node.name not in told else ""
+        wrong = f" with {gres} instead of {gpus}" if state in AT_WORK else ""
+        conditions.append(
+            Condition(
+                type="SlurmIdle",
+                status=Status.TRUE if good else Status.FALSE,
+                reason="Idle" if good else "NotIdle",
+                message=f"Slurm's state of {node.name} is {state}{why}{wrong}{said}",
+                remedy="" if good else f"look at /var/log/slurm/slurmd.log on {node.name}",
+                node=node.name,
+            )
+        )
+    return conditions
+
+
+def credentials(node: Node, lines: Sequence[str]) -> Condition:
+    """Whether this node takes the credentials of those it talks with, from the ``munge`` lines of the check."""
+    told = dict(line.removeprefix("munge ").partition(" ")[::2] for line in lines if line.startswith("munge "))
+    bad = [
+        f"{node.name} refuses the credential of {peer}: {said}" for peer, said in told.items() if "Success" not in said
+    ]
+    return Condition(
+        type="MungeAgrees",
+        status=Status.FALSE if bad or not told else Status.TRUE,
+        reason="CredentialRefused" if bad or not told else "SameKey",
+        message=next(iter(bad), f"decodes what {', '.join(told) or 'no node'} encoded"),
+        remedy="run the software step again: it gives every node the head's key" if bad else "",
+        node=node.name,
+    )
+
+
+def accounting(head: Node, lines: Sequence[str]) -> Condition:
+    """Whether sacct answers."""
+    said = [line.removeprefix("sacct ") for line in lines if line.startswith("sacct ")]
+    good = said == ["answered"]
+    return Condition(
+        type="AccountingAnswers",
+        status=Status.TRUE if good else Status.FALSE,
+        reason="Answered" if good else "NoAnswer",
+        message="sacct answers" if good else f"sacct: {next(iter(said), 'no answer')}",
+        remedy="" if good else "look at /var/log/slurm/slurmdbd.log and mariadb.service there",
+        node=head.name,
+    )
+
+
+def mpi(plan: NetworkPlan, lines: Sequence[str]) -> Condition:
+    """Whether one MPI program ran on all nodes: by its size, since N programs of size 1 end well too (G33)."""
+    size = len(plan.nodes)
+    ranks = {tuple(line.split()[1:]) for line in lines if line.startswith("mpi ")}
+    good = ranks == {(str(node.index), str(size), str(size), node.name) for node in plan.nodes}
+    said = [line.removeprefix("srun ") for line in lines if line.startswith("srun ")]
+    sizes = sorted({rank[1] for rank in ranks if len(rank) > 1})
+    seen = (
+        f"{len(ranks)} ranks of a world of {' or '.join(sizes)}" if ranks else next(iter(said), "nothing was printed")
+    )
+    return Condition(
+        type="MpiRuns",
+        status=Status.TRUE if good else Status.FALSE,
+        reason="WholeSize" if good else "WrongSize",
+        message=f"srun starts MPI with {size} ranks on {size} nodes" if good else f"srun over {size} nodes: {seen}",
+        remedy="" if good else "look at `srun --mpi=list` and /var/log/slurm/slurmd.log on every node",
+    )
