@@ -1,0 +1,136 @@
+"""One real cluster for all tests of this ring, brought up by the command line as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import testinfra
+import yaml
+from testinfra.host import Host
+
+from runcrate_iac.engine import install
+from runcrate_iac.machines.local import LocalProvider
+from runcrate_iac.model.network import Machine, NetworkPlan, plan
+from runcrate_iac.model.spec import parse
+
+RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
+SPEC: dict[str, Any] = {"name": "demo", "nodes": 2, "software": "slurm", "machine": {"gpu": "H100", "gpus": 8}}
+
+
+@dataclass(frozen=True)
+class Computer:
+    """A computer of its own: a state folder, and the commands that use it."""
+
+    home: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of its commands."""
+        return os.environ | {"RUNCRATE_IAC_HOME": str(self.home)}
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start a command of ours."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*RUN, *map(str, words)], env=self.env, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command of ours to its end."""
+        process = self.start(*words)
+        stdout, stderr = process.communicate(timeout=900)
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def spec(self, **fields: Any) -> Path:
+        """A spec file."""
+        document = SPEC | fields
+        path = self.home / f"{document['name']}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def status(self, name: str) -> dict[str, Any]:
+        """What `status` tells of a cluster."""
+        found: dict[str, Any] = json.loads(self.run("status", name, "--json").stdout)
+        return found
+
+    def leftovers(self, name: str) -> list[str]:
+        """Every process and file that still belongs to a cluster's machines."""
+        running = [
+            f"process {process.pid}"
+            for process in psutil.process_iter(["name", "cmdline"])
+            if "qemu" in (process.info["name"] or "") and f"guest={name}-" in " ".join(process.info["cmdline"] or [])
+        ]
+        return running + [str(path) for path in (self.home / "machines").glob(f"{name}-*")]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that is up."""
+
+    name: str
+    computer: Computer
+    plan: NetworkPlan
+    said: str
+    """What `up` printed."""
+
+    @property
+    def ssh_config(self) -> Path:
+        """The ssh configuration that everything uses."""
+        return self.computer.home / "clusters" / self.name / "ssh_config"
+
+    def node(self, index: int, *, sudo: bool = True) -> Host:
+        """Testinfra's view of a node, over one shared connection."""
+        control = f"-o ControlMaster=auto -o ControlPersist=30 -o ControlPath={self.computer.home}/%n.ssh"
+        return testinfra.get_host(
+            f"ssh://node-{index}", ssh_config=str(self.ssh_config), ssh_extra_args=control, sudo=sudo
+        )
+
+    def ssh(self, node: str, command: str, *, timeout: float = 300, check: bool = True) -> str:
+        """Run a command on a node as the login user; its output."""
+        words = ["ssh", "-F", str(self.ssh_config), node, command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
+    """A computer on which nothing is up, with a Pulumi and an image; nothing of ours runs on it afterwards."""
+    assert install.find() or install.install(lambda message, node: None)
+    LocalProvider().prepare(parse(SPEC).machine, lambda message, node: None)
+    found = Computer(tmp_path_factory.mktemp("runcrate"))
+    yield found
+    for path in (found.home / "clusters").glob("*"):
+        found.run("down", path.name, "--yes")
+    shutil.rmtree(found.home)
+
+
+@pytest.fixture(scope="session")
+def cluster(computer: Computer) -> Cluster:
+    """Two real virtual machines with Slurm, ready."""
+    done = computer.run("up", computer.spec(), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    machines = [Machine.model_validate(machine) for machine in computer.status("demo")["machines"]]
+    return Cluster("demo", computer, plan(machines), done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="session")
+def cluster_plan(cluster: Cluster) -> NetworkPlan:
+    """The private network's plan of that cluster."""
+    return cluster.plan
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on this port of this computer."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

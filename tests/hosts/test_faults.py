@@ -1,0 +1,75 @@
+"""Real machines that fail, a join that is late, and Ctrl-C: each leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.hosts.conftest import Computer
+
+pytestmark = pytest.mark.hosts
+
+
+def machines(name: str) -> list[psutil.Process]:
+    """The running machines of a cluster."""
+    running = psutil.process_iter(["name", "cmdline"])
+    return [p for p in running if f"guest={name}-" in " ".join(p.info["cmdline"] or []) and "qemu" in p.info["name"]]
+
+
+def until(holds: Callable[[], object], what: str, seconds: float = 120) -> None:
+    """Wait for something that must come to be."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_a_machine_that_dies_while_it_starts_ends_the_attempt(computer: Computer) -> None:
+    """One killed machine: exit 3 in seconds, the node is named, every machine is released, cost 0 (C8, X1)."""
+    process = computer.start("up", computer.spec(name="dies", software="none"), "--yes")
+    until(lambda: len(machines("dies")) == 2, "two machines")
+    killed = time.monotonic()
+    next(m for m in machines("dies") if ".node-1" in " ".join(m.cmdline())).kill()
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert time.monotonic() - killed < 30
+    assert "node-1" in stderr
+    assert computer.leftovers("dies") == []
+    receipt = json.loads(computer.run("receipt", "dies", "--json").stdout)
+    assert receipt["all_gone"]
+    assert float(receipt["cost"]["usd"]) == 0
+
+
+def test_a_join_that_is_late_releases_everything(computer: Computer) -> None:
+    """A deadline too short for the join: exit 3, what each node waited for is told, nothing is left (C8)."""
+    done = computer.run("up", computer.spec(name="late", software="none", join_timeout=14), "--yes")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "node-0" in done.stderr
+    assert computer.leftovers("late") == []
+    assert computer.status("late")["state"] == "failed"
+
+
+def test_ctrl_c_during_the_join_releases_everything(computer: Computer) -> None:
+    """One interrupt while nodes join: exit 3, no machine runs, no file is left (C8, F10)."""
+    process = computer.start("up", computer.spec(name="stop", software="none"), "--yes")
+    feed = computer.home / "clusters" / "stop" / "progress.jsonl"
+    until(lambda: feed.exists() and '"step":"join"' in feed.read_text(), "the join")
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 3, stderr
+    assert computer.leftovers("stop") == []
+
+
+def test_machines_outlive_a_killed_up_and_down_finds_them(computer: Computer) -> None:
+    """After kill -9 of `up` its machines stay, and the next command finds them by their mark and releases them (X2)."""
+    process = computer.start("up", computer.spec(name="kill", software="none"), "--yes")
+    until(lambda: len(machines("kill")) == 2, "two machines")
+    process.kill()
+    process.communicate(timeout=10)
+    assert computer.run("down", "kill", "--yes").returncode == 0
+    assert computer.leftovers("kill") == []
