@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from runcrate_iac.errors import SpecError
-from runcrate_iac.machines.local import lease, network, process, records
+from runcrate_iac.machines.local import lease, network, process, records, tools
 from runcrate_iac.machines.local.command import OUTER_MAC, Shape, command, option_value, seeded_boot
 from runcrate_iac.machines.local.vm import ENDED, start
 from runcrate_iac.machines.local.warm import create_overlay
@@ -122,6 +122,7 @@ def check(machine: MachineSpec, image: Path) -> None:
     """Raise :class:`SpecError` where ``image`` is no qcow2 file, or larger than the machine's disk."""
     if not image.is_file():
         raise SpecError(f"machine.image: there is no file {image}", "the path of a qcow2 image with cloud-init")
+    tools.require(tools.TO_RUN)
     shown = subprocess.run(
         ["qemu-img", "info", "--output=json", "-f", "qcow2", str(image)], check=False, capture_output=True, text=True
     )

@@ -37,7 +37,6 @@ class LocalProvider:
         if machine.kind is not Kind.VM:
             raise SpecError(f"machine.kind: {machine.kind} is not offered on this computer yet", "kind: vm")
         if machine.image:
-            tools.require(tools.TO_RUN)
             cloud_image.check(machine, Path(machine.image).expanduser())
         capacity.check(machine, nodes, capacity.room())
         return [
