@@ -56,9 +56,8 @@ def _set_clock(here: Context) -> None:
         found(condition)
     if wrong:
         raise CannotJoin
-    seconds = clock.corrections(_met).get(here.node.index)
-    if seconds is not None:
-        script(name=f"clock is {-seconds:+.0f} s off", text=render("network/clock.sh.j2", seconds=round(seconds)))
+    seconds = round(clock.corrections(_met).get(here.node.index, 0))
+    script(name="correct the clock", text=render("network/clock.sh.j2", seconds=seconds), differs=seconds != 0)
 
 
 def _configure(here: Context) -> None:

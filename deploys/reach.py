@@ -7,10 +7,11 @@ import time
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
+from runcrate_iac.model.conditions import Condition
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.reach import Probe, faults, fitting_mtu, missing, parse
+from runcrate_iac.provision.reach import Probe, faults, fitting_mtu, following, missing, parse
 from runcrate_iac.provision.remote import ask, script
 from runcrate_iac.provision.render import render
 
@@ -28,39 +29,43 @@ class NotReached(Exception):
 
 @deploy("Reach all nodes")
 def reach() -> None:
-    """Probe every other node until all answer, and fit the packet size to the narrowest path."""
+    """Probe every other node until all answer; where packets are lost, fit their size to the narrowest path."""
     here = cluster()
     python.call(name="reach all other nodes", function=_probe, here=here)
-    python.call(name="packet size", function=_judge, here=here)
+    python.call(name="packet size", function=_fit, here=here)
+    python.call(name="reach all other nodes", function=_probe_again, here=here)
 
 
 def _probe(here: Context) -> None:
     plan, node = here.plan, here.node
+    peers = [peer for peer in plan.nodes if peer != node]
+    text = render("network/probe.sh.j2", plan=plan, node=node, peers=peers, next=following(plan, node), seconds=_ROUND)
     until = time.monotonic() + PATIENCE
     while True:
-        peers = [peer for peer in plan.nodes if peer != node]
-        after = plan.nodes[(node.index + 1) % len(plan.nodes)]
-        text = render("network/probe.sh.j2", plan=plan, node=node, peers=peers, next=after, seconds=_ROUND)
         before = time.time()
         probe = parse(ask(text))
-        if not probe.silent or time.monotonic() > until:
+        if not missing(plan, node, probe) or time.monotonic() > until:
             break
-        waiting(node.name, f"SSH answers, {missing(probe)}")
+        waiting(node.name, f"SSH answers, {missing(plan, node, probe)}")
     _probes[node.index] = probe
     _offsets[node.index] = probe.time - before
-    problems = faults(plan, node, probe)
-    for condition in problems:
-        found(condition)
-    if problems:
-        raise NotReached
+    _refuse(faults(plan, node, probe))
 
 
-def _judge(here: Context) -> None:
-    node = here.node
-    if (disagrees := clock.disagreement(node, _offsets)) is not None:
-        found(disagrees)
-        raise NotReached
+def _fit(here: Context) -> None:
+    _refuse(clock.disagreement(here.node, _offsets))
     mtu = fitting_mtu(_probes)
-    if mtu < _probes[node.index].mtu:
-        text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
-        script(name=f"packets of {mtu} bytes fit all paths", text=text)
+    text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
+    script(name=f"packets of {mtu} bytes", text=text, differs=mtu < _probes[here.node.index].mtu)
+
+
+def _probe_again(here: Context) -> None:
+    if any(probe.fits for probe in _probes.values()):
+        _probe(here)
+
+
+def _refuse(conditions: list[Condition]) -> None:
+    for condition in conditions:
+        found(condition)
+    if conditions:
+        raise NotReached

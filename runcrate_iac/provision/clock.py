@@ -34,12 +34,12 @@ def corrections(met: Mapping[int, Met]) -> dict[int, float]:
     return {index: right - one.offset for index, one in met.items() if abs(one.offset - right) > TOLERANCE}
 
 
-def disagreement(node: Node, offsets: Mapping[int, float]) -> Condition | None:
+def disagreement(node: Node, offsets: Mapping[int, float]) -> list[Condition]:
     """The fault of a node whose clock is still away from the head's after all corrections: two time services fight."""
     away = offsets[node.index] - offsets[0]
     if abs(away) <= TOLERANCE:
-        return None
-    return Condition(
+        return []
+    fault = Condition(
         type="Joined",
         status=Status.FALSE,
         reason="ClockDisagrees",
@@ -47,3 +47,4 @@ def disagreement(node: Node, offsets: Mapping[int, float]) -> Condition | None:
         remedy="its time service has another source than the head's: give all machines the same",
         node=node.name,
     )
+    return [fault]

@@ -51,11 +51,18 @@ def fitting_mtu(probes: Mapping[int, Probe]) -> int:
     return min(min([probe.mtu, *probe.fits.values()]) for probe in probes.values())
 
 
-def missing(probe: Probe) -> str:
+def missing(plan: NetworkPlan, node: Node, probe: Probe) -> str:
     """What the node still waits for, in words; empty when all answer."""
-    return ", ".join(
-        f"{'no answer from' if shook else 'no handshake with'} {name} yet" for name, shook in probe.silent.items()
-    )
+    waits = [f"{'no answer from' if shook else 'no handshake with'} {name} yet" for name, shook in probe.silent.items()]
+    after = following(plan, node).name
+    if after in probe.full and not probe.ssh:
+        waits.append(f"no SSH login to {after} yet")
+    return ", ".join(waits)
+
+
+def following(plan: NetworkPlan, node: Node) -> Node:
+    """The node that this one logs in to, so that every node is tried once from each side."""
+    return plan.nodes[(node.index + 1) % len(plan.nodes)]
 
 
 def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
@@ -82,8 +89,8 @@ def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
     if probe.address != node.address:
         message = f"its own name means {probe.address} on it, not {node.address}"
         fault("NameTaken", message, "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf")
-    after = plan.nodes[(node.index + 1) % len(plan.nodes)].name
-    if not probe.ssh and after not in probe.silent:
+    after = following(plan, node).name
+    if after in probe.full and not probe.ssh:
         message = f"root can't log in to {after} over SSH by its name"
         fault("NoSshByName", message, f"on {after}, look at AllowUsers and PermitRootLogin of its sshd")
     return found

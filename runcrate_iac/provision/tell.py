@@ -12,9 +12,8 @@ from pyinfra.api.state import BaseStateCallback, State
 
 from runcrate_iac.model.progress import Mark
 from runcrate_iac.provision.emit import Emitter
-from runcrate_iac.provision.waits import Waits
+from runcrate_iac.provision.waits import OTHERS, Waits
 
-OTHERS = "waiting for the other nodes"
 _LAST = 4
 """Lines of a node's errors that go into its condition; the log has all."""
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.progress import Step
 
+OTHERS = "waiting for the other nodes"
+"""What a node waits for that has done its own part; it is never the reason."""
 TYPES = {
     Step.MACHINES: "MachinesUp",
     Step.JOIN: "Joined",
@@ -53,9 +55,10 @@ class Waits:
                 type=TYPES[self._step],
                 status=Status.FALSE,
                 reason="OutOfTime",
-                message=f"out of time while {what}",
+                message=f"out of time: {what}",
                 remedy="look at the machine's console log and the step's log; a longer time may help a slow machine",
                 node=node,
             )
             for node, (what, _) in self._waits.items()
+            if what != OTHERS
         )
