@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pyinfra.api.deploy import deploy
 
-from runcrate_iac.provision.remote import File, converge, files
+from runcrate_iac.provision.remote import converge
 
-TIMER = "runcrate-lease.timer"
-_COMMITTED = File(
-    "/etc/runcrate/committed", "This machine belongs to a cluster that has joined: runcrate-lease lets it run.\n"
-)
+_TIMER = "runcrate-lease.timer"
 _SCRIPT = f"""\
-{files(_COMMITTED)}
-if systemctl --quiet is-active {TIMER} || [ -e /etc/systemd/system/timers.target.wants/{TIMER} ]; then
-  run systemctl disable --quiet --now {TIMER}
-fi
+for armed in /etc/systemd/system/timers.target.wants/{_TIMER} /run/systemd/transient/{_TIMER} /etc/runcrate/lease; do
+  if [ -e $armed ]; then
+    run systemctl disable --quiet --no-reload --now {_TIMER}
+    [ -n "${{dry-}}" ] || rm -f /etc/runcrate/lease
+    break
+  fi
+done
 """
 
 
