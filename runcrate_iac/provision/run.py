@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -59,6 +59,7 @@ def run(job: Job, on_event: Callable[[Event], None]) -> Outcome:
         finally:
             late.cancel()
             _end(worker)
+            _close(worker)
     return outcome or _silent(job, worker.returncode, log)
 
 
@@ -108,6 +109,13 @@ def _end(worker: subprocess.Popen[str]) -> None:
         except subprocess.TimeoutExpired:
             continue
     worker.wait()
+
+
+def _close(worker: subprocess.Popen[str]) -> None:
+    for pipe in _pipes(worker):
+        # What was not sent any more goes nowhere.
+        with suppress(BrokenPipeError):
+            pipe.close()
 
 
 def _silent(job: Job, returncode: int, log: Path) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.slurm import Hardware, gpus_present
@@ -12,16 +13,34 @@ AT_WORK = frozenset({"idle", "mixed", "allocated", "completing"})
 """States (sinfo(1), ``%T``) of a node that takes jobs or runs them."""
 
 
-def units(*, head: bool) -> dict[str, tuple[Sequence[str], str]]:
-    """Per service of a node: the units that it starts after, and its folder in /run."""
+class Service(Model):
+    """A service of a node."""
+
+    after: tuple[str, ...] = ()
+    """The units that it starts after, and wants."""
+    directory: str = ""
+    """Its folder in /run."""
+    files: tuple[str, ...] = ()
+    """What makes it start over when it changes."""
+
+
+def services(*, head: bool) -> dict[str, Service]:
+    """The services of a node, by their units."""
     mesh, munge = "runcrate-mesh.service", "munge.service"
+    common = tuple(f"/etc/slurm/{name}" for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+    storage_or_controller = "slurmctld.service" if head else "shared.automount"
+    every = {
+        munge: Service(files=("/etc/munge/munge.key",)),
+        "slurmd.service": Service(after=(mesh, munge, storage_or_controller), directory="slurm", files=common),
+    }
     if not head:
-        return {munge: ((), ""), "slurmd.service": ((mesh, munge, "shared.automount"), "slurm")}
+        return every
     return {
-        munge: ((), ""),
-        "slurmdbd.service": ((mesh, munge, "mariadb.service"), "slurmdbd"),
-        "slurmctld.service": ((mesh, munge, "slurmdbd.service"), "slurmctld"),
-        "slurmd.service": ((mesh, munge, "slurmctld.service"), "slurm"),
+        **every,
+        "slurmdbd.service": Service(
+            after=(mesh, munge, "mariadb.service"), directory="slurmdbd", files=("/etc/slurm/slurmdbd.conf",)
+        ),
+        "slurmctld.service": Service(after=(mesh, munge, "slurmdbd.service"), directory="slurmctld", files=common),
     }
 
 

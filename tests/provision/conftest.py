@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import asyncssh
 import pytest
@@ -28,6 +31,8 @@ class Loopback:
         key = asyncssh.generate_private_key("ssh-ed25519")
         key.write_private_key(self.identity)
         self._authorized = asyncssh.import_authorized_keys(key.export_public_key().decode())
+        self._servers: list[asyncssh.SSHAcceptor] = []
+        self._shells: list[int] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -38,9 +43,11 @@ class Loopback:
 
         async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
             process.stdout.write(noise.encode())
-            child = await asyncio.create_subprocess_shell(
-                process.command or "", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            # A shell in a process group of its own, which ends when the servers do.
+            child = await asyncio.create_subprocess_exec(
+                "sh", "-c", process.command or "", stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
             )
+            self._shells.append(child.pid)
             await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
             process.exit(await child.wait())
 
@@ -54,6 +61,7 @@ class Loopback:
                 process_factory=serve,
                 encoding=None,
             )
+            self._servers.append(server)
             return int(server.get_port())
 
         port = asyncio.run_coroutine_threadsafe(listen(), self._loop).result(5)
@@ -74,9 +82,23 @@ class Loopback:
         )
 
     def close(self) -> None:
-        """Stop all servers."""
+        """End all servers and what they started."""
+        for pid in self._shells:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+            await server.wait_closed()
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(tasks, timeout=1)
+            for task in tasks:
+                task.cancel()
 
 
 @pytest.fixture
