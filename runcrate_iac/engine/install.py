@@ -27,6 +27,7 @@ from runcrate_iac.model.progress import Report
 
 _RECORD = "engine.json"
 _STANDINS = "standins"
+_UNFINISHED = ".new-"
 _LOCK_SECONDS = 5400.0
 
 
@@ -149,7 +150,7 @@ def _read(root: Path) -> Engine | None:
 @contextmanager
 def _fresh(target: Path) -> Iterator[Path]:
     """A new folder beside ``target``, removed again unless it was renamed to it."""
-    root = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=_home()))
+    root = Path(tempfile.mkdtemp(prefix=f"{_UNFINISHED}{target.name}.", dir=_home()))
     root.chmod(0o755)
     (root / "bin").mkdir()
     try:
@@ -179,4 +180,6 @@ def _locked(report: Report) -> Iterator[None]:
                     report("waiting for another installation of the engine to end", None)
                 waiting = True
                 time.sleep(1)
+        for left_behind in _home().glob(f"{_UNFINISHED}*"):  # by an installation that was killed
+            shutil.rmtree(left_behind, ignore_errors=True)
         yield

@@ -212,7 +212,9 @@ def test_a_failed_build_leaves_nothing_and_can_be_repeated(computer: Computer, m
             install(quiet)
     assert names(computer.cache) == {".lock"}
     assert find() is None
-    assert install(quiet).source is Source.BUILT
+    executable(computer.cache / ".new-built-by-a-killed-process/bin/pulumi")
+    engine = install(quiet)
+    assert names(computer.cache) == {".lock", engine.root.name}
 
 
 def test_two_at_once_build_once(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
