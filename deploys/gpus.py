@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyinfra.api.deploy import deploy
 
 from runcrate_iac.provision.context import cluster
-from runcrate_iac.provision.remote import converge, script
+from runcrate_iac.provision.remote import File, converge, files, script
 from runcrate_iac.provision.render import render
 
 
@@ -17,7 +17,9 @@ from runcrate_iac.provision.render import render
 def gpus() -> None:
     """Make the device nodes, now and at every boot, where the machine's GPUs are simulated."""
     here = cluster()
-    if here.node.machine.gpus_simulated:
-        converge(name="simulated GPUs", text=render("gpus/simulated.sh.j2", count=here.spec.machine.gpus))
-    else:
+    if not here.node.machine.gpus_simulated:
         script(name="simulated GPUs", text="", differs=False)
+        return
+    count = here.spec.machine.gpus
+    wanted = File("/etc/tmpfiles.d/runcrate-simulated-gpus.conf", render("gpus/tmpfiles.conf.j2", count=count))
+    converge(name="simulated GPUs", text=files(wanted) + render("gpus/simulated.sh.j2", count=count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyinfra.api.deploy import deploy
 
 from runcrate_iac.provision.context import cluster
-from runcrate_iac.provision.remote import converge, script
+from runcrate_iac.provision.remote import File, converge, files, script
 from runcrate_iac.provision.render import render
 
 
@@ -15,6 +15,6 @@ def hostfile() -> None:
     here = cluster()
     if here.is_head:
         text = render("storage/hostfile.j2", plan=here.plan, spec=here.spec)
-        converge(name="hostfile", text=f"put /shared/hostfile 644 root << 'END-OF-FILE'\n{text}END-OF-FILE\n")
+        converge(name="hostfile", text=files(File("/shared/hostfile", text)))
     else:
         script(name="hostfile", text="", differs=False)

@@ -18,12 +18,13 @@ from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.provision import slurm as verdict
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.remote import ask, converge
+from runcrate_iac.provision.remote import File, ask, converge, files, know, put
 from runcrate_iac.provision.render import render
 
 PATIENCE = 180.0
 """Seconds for the daemons of all nodes to start and meet, the first creation of the accounting tables included."""
 _ROUND = 10
+_SAME_EVERYWHERE = ("slurm.conf", "gres.conf", "cgroup.conf")
 _MPI_SECONDS = 90
 _TOKEN = uuid.uuid4().hex
 _hardware: dict[int, rules.Hardware] = {}
@@ -41,7 +42,15 @@ def slurm() -> None:
         codename: (*one.slurm_node, *one.mpi, *(one.slurm_head if here.is_head else ()))
         for codename, one in PACKAGES.items()
     }
-    text = render("slurm/packages.sh.j2", packages=names, spec=here.spec, is_head=here.is_head)
+    database = {
+        "/etc/mysql/mariadb.conf.d/60-runcrate.cnf": render("slurm/mariadb.cnf"),
+        "/etc/mysql/runcrate-slurm.sql": render("slurm/database.sql"),
+    }
+    text = render("slurm/packages.sh.j2", packages=names)
+    if here.is_head:
+        # The files first: the package's first start of the database already opens no port.
+        text = files(*(File(path, content) for path, content in database.items())) + text
+        text += render("slurm/head.sh.j2", spec=here.spec, database=database)
     converge(name="packages, database and key", text=text)
     python.call(name="hardware", function=_read_hardware, here=here)
     python.call(name="configuration and services", function=_configure, here=here)
@@ -70,20 +79,24 @@ def _configure(here: Context) -> None:
             for node in plan.nodes
         ],
     }
-    text = render(
-        "slurm/configure.sh.j2",
-        plan=plan,
-        is_head=here.is_head,
-        key=_hardware[0].key,
-        slurm_conf=render("slurm/slurm.conf.j2", **values),
-        gres_conf=render("slurm/gres.conf.j2", **values),
-        cgroup_conf=render("slurm/cgroup.conf.j2", **values),
-        units={
-            unit: render("slurm/unit.conf.j2", after=after, directory=directory)
-            for unit, (after, directory) in verdict.units(head=here.is_head).items()
-        },
-    )
-    converge(name="configuration and services", text=text)
+    services = verdict.services(head=here.is_head)
+    wanted = [
+        File("/etc/munge/munge.key", _hardware[0].key + "\n", mode="400", owner="munge"),
+        *(File(f"/etc/slurm/{name}", render(f"slurm/{name}.j2", **values)) for name in _SAME_EVERYWHERE),
+        *(
+            File(f"/etc/systemd/system/{unit}.d/runcrate.conf", render("slurm/unit.conf.j2", service=service))
+            for unit, service in services.items()
+        ),
+    ]
+    if here.is_head:
+        text = render("slurm/slurmdbd.conf.j2", plan=plan)
+        wanted.append(File("/etc/slurm/slurmdbd.conf", text, mode="600", owner="slurm"))
+    paths = [*(file.path for file in wanted), "/etc/openmpi/openmpi-mca-params.conf"]
+    units = {
+        unit: [*service.files, f"/etc/systemd/system/{unit}.d/runcrate.conf"] for unit, service in services.items()
+    }
+    then = render("slurm/configure.sh.j2", plan=plan, is_head=here.is_head, units=units)
+    converge(name="configuration and services", text=know(*paths) + "".join(put(file) for file in wanted) + then)
 
 
 def _wait(here: Context) -> None:

@@ -6,7 +6,7 @@ from pyinfra.api.deploy import deploy
 
 from runcrate_iac.model.packages import STORAGE_CLIENT, STORAGE_SERVER
 from runcrate_iac.provision.context import cluster
-from runcrate_iac.provision.remote import converge, script
+from runcrate_iac.provision.remote import File, converge, files, script
 from runcrate_iac.provision.render import render
 
 
@@ -14,11 +14,22 @@ from runcrate_iac.provision.render import render
 def storage() -> None:
     """Export /shared from the head and mount it on all other nodes, now and after every reboot of either side."""
     here = cluster()
+    units = "/etc/systemd/system"
     if here.is_head:
-        text = render("storage/export.sh.j2", plan=here.plan, packages=STORAGE_SERVER)
+        wanted = [
+            File("/etc/exports.d/runcrate.exports", render("storage/exports.j2", plan=here.plan)),
+            File("/etc/nfs.conf.d/runcrate.conf", render("storage/nfs.conf.j2", plan=here.plan)),
+            File(f"{units}/nfs-server.service.d/runcrate.conf", render("storage/nfs-server.conf")),
+        ]
+        packages, then = STORAGE_SERVER, render("storage/export.sh")
     else:
-        text = render("storage/mount-units.sh.j2", plan=here.plan, packages=STORAGE_CLIENT)
-    converge(name="export /shared", text=text)
+        wanted = [
+            File(f"{units}/shared.mount", render("storage/shared.mount.j2", plan=here.plan)),
+            File(f"{units}/shared.automount", render("storage/shared.automount")),
+        ]
+        packages, then = STORAGE_CLIENT, render("storage/mount-units.sh")
+    # The files first: the package's first start of the server already listens where it should.
+    converge(name="export /shared", text=files(*wanted) + f"packages {' '.join(packages)}\n" + then)
     if here.is_head:
         script(name="mount /shared", text="", differs=False)
     else:
