@@ -1,0 +1,98 @@
+"""The same cluster from plain Pulumi: a project made with `pulumi new` from our stack, file backend, no account."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.conftest import Computer
+
+pytestmark = pytest.mark.hosts
+STACK = Path(__file__).parents[2] / "stacks" / "local-slurm"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A Pulumi project in a folder, with the environment that `setup --print-env` gives."""
+
+    folder: Path
+    computer: Computer
+
+    def pulumi(self, *words: str) -> str:
+        """Run the Pulumi command line; its output."""
+        exported = self.computer.run("setup", "--print-env").stdout
+        pairs = (word.split("=", 1) for word in shlex.split(exported) if "=" in word)
+        mine = {
+            "PULUMI_BACKEND_URL": (self.folder.parent / "backend").as_uri(),
+            "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
+            "PULUMI_HOME": str(self.folder.parent / "pulumi-home"),
+        }
+        env = self.computer.env | dict(pairs) | mine
+        command = ["pulumi", "--non-interactive", *words]
+        done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project of one's own, made from the stack as a template, under another cluster name."""
+    folder = tmp_path_factory.mktemp("plain") / "mine"
+    folder.mkdir()
+    (folder.parent / "backend").mkdir()
+    found = Project(folder, computer)
+    found.pulumi("new", str(STACK), "--yes", "--generate-only", "--name", "mine", "--force")
+    found.pulumi("stack", "init", "dev")
+    found.pulumi("config", "set", "name", "plain")
+    return found
+
+
+def test_preview_touches_nothing(project: Project) -> None:
+    """`pulumi preview` shows a resource for each step and reserves nothing (X7, C24)."""
+    told = project.pulumi("preview")
+    assert all(f"plain-{step}" in told for step in ("machines", "join", "storage", "software", "check"))
+    assert project.computer.leftovers("plain") == []
+
+
+def test_up_brings_the_whole_cluster(project: Project) -> None:
+    """`pulumi up` makes a ready cluster that our own commands see and reach (C24, C6)."""
+    told = project.pulumi("up", "--yes", "--skip-preview")
+    assert "SSH answers" in told
+    assert project.computer.status("plain")["state"] == "ready"
+    assert project.computer.run("ssh", "plain", "1", "--", "hostname").stdout == "node-1\n"
+    login = project.pulumi("stack", "output", "login").split()
+    done = subprocess.run([*login, "sinfo -h -o %T"], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout == "idle\n"
+
+
+def test_a_second_up_changes_nothing(project: Project) -> None:
+    """`pulumi up` again finds every resource unchanged (C4)."""
+    project.pulumi("up", "--yes", "--skip-preview", "--expect-no-changes")
+
+
+def test_our_own_up_of_that_name_is_refused(project: Project) -> None:
+    """A cluster belongs to one stack: the command line's `up` and `down` of it are refused, naming the stack (C7)."""
+    done = project.computer.run("up", project.computer.spec(name="plain"), "--yes")
+    assert done.returncode == 6
+    assert "organization/mine/dev" in done.stderr
+    assert project.computer.run("down", "plain", "--yes").returncode == 6
+
+
+def test_no_secret_is_in_the_state(project: Project) -> None:
+    """Neither a private key nor a munge key stands in Pulumi's state (X4)."""
+    state = project.pulumi("stack", "export", "--show-secrets")
+    assert json.loads(state)["deployment"]["resources"]
+    assert "PRIVATE KEY" not in state
+
+
+def test_destroy_ends_every_machine_together(project: Project) -> None:
+    """`pulumi destroy` leaves no process and no file of a machine (C7)."""
+    project.pulumi("destroy", "--yes", "--skip-preview")
+    assert project.computer.leftovers("plain") == []
+    assert project.computer.status("plain")["state"] == "terminated"
