@@ -98,7 +98,7 @@ class Session:
             if greenlet.exception is not None:
                 said = self._words.of(host.name) or repr(greenlet.exception)
                 self._fail(host, "PreparationFailed", f"its present state can't be read: {said}", _SEE_LOG)
-        if self._state.failed_hosts or collected():
+        if self._state.failed_hosts or broken(list(collected())):
             msg = "not every node got through"
             raise PyinfraError(msg)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runcrate_iac.model.progress import Event, Step
+from runcrate_iac.model.progress import Event
 from runcrate_iac.provision import run as running
 from runcrate_iac.provision.job import Job
 from runcrate_iac.provision.run import log_file, run
@@ -30,7 +30,7 @@ def workers() -> list[psutil.Process]:
 def test_a_step_runs_to_its_outcome(loopback: Loopback, job: Callable[..., Job]) -> None:
     """Events are heard in order, the outcome comes back, the log is a file, and no worker is left."""
     events: list[Event] = []
-    todo = job([loopback.server(), loopback.server()], step=Step.SOFTWARE)
+    todo = job([loopback.server(), loopback.server()])
     outcome = run(todo, events.append)
     assert outcome.ok
     assert [event.message for event in events][:1] == ["software on 2 nodes"]
@@ -47,7 +47,7 @@ def test_ctrl_c_ends_the_worker(loopback: Loopback, job: Callable[..., Job]) -> 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(job([loopback.server(), loopback.server()], step=Step.SOFTWARE), interrupt)
+        run(job([loopback.server(), loopback.server()]), interrupt)
     assert workers() == []
 
 
@@ -58,7 +58,7 @@ def test_a_worker_that_dies_is_an_outcome(loopback: Loopback, job: Callable[...,
         if "software on" in event.message:
             workers()[0].kill()
 
-    outcome = run(job([loopback.server(), loopback.server()], step=Step.SOFTWARE), kill)
+    outcome = run(job([loopback.server(), loopback.server()]), kill)
     (condition,) = outcome.conditions
     assert (outcome.ok, condition.reason) == (False, "WorkerDied")
     assert "software.log" in condition.remedy
@@ -76,7 +76,7 @@ def test_a_worker_that_hangs_is_killed(
             workers()[0].suspend()
 
     started = time.monotonic()
-    outcome = run(job([loopback.server(), loopback.server()], step=Step.SOFTWARE, seconds=2), stop)
+    outcome = run(job([loopback.server(), loopback.server()], seconds=2), stop)
     assert time.monotonic() - started < 8
     assert (outcome.ok, outcome.conditions[0].reason) == (False, "OutOfTime")
     assert workers() == []
@@ -87,7 +87,7 @@ def test_the_worker_ends_with_its_parent(
     ending: int, code: int, job: Callable[..., Job], tmp_path: Path, loopback: Loopback
 ) -> None:
     """Whoever ends the parent, by SIGTERM or SIGKILL, ends the worker too (F10, X2)."""
-    with_nobody = job([loopback.machine(1), loopback.machine(2)], step=Step.SOFTWARE, seconds=60)
+    with_nobody = job([loopback.machine(1), loopback.machine(2)], seconds=60)
     file = tmp_path / "job.json"
     file.write_text(with_nobody.model_dump_json())
     program = (

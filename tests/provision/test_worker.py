@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -21,25 +23,24 @@ from tests.provision.conftest import Loopback
 WORKER = Path(__file__).parent / "worker.py"
 
 
+@contextlib.contextmanager
+def started(job: Job, *deploys: str) -> Iterator[subprocess.Popen[str]]:
+    """The worker with these deploys, at work on the job."""
+    command = [sys.executable, str(WORKER), *deploys]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as process:
+        assert process.stdin
+        process.stdin.write(job.model_dump_json() + "\n")
+        process.stdin.flush()
+        yield process
+
+
 def work(job: Job, *deploys: str) -> tuple[int, list[Line], str]:
     """Run the worker with these deploys: exit code, every line it wrote, and its log."""
-    process = subprocess.Popen(
-        [sys.executable, WORKER, *deploys],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin
-    process.stdin.write(job.model_dump_json() + "\n")
-    process.stdin.flush()
-    process.wait(60)
-    assert process.stdout
-    assert process.stderr
-    lines = [Line.model_validate_json(text) for text in process.stdout]
-    log = process.stderr.read()
-    process.stdin.close()
-    return process.returncode, lines, log
+    with started(job, *deploys) as process:
+        assert process.stdout
+        assert process.stderr
+        lines = [Line.model_validate_json(text) for text in process.stdout]
+        return process.wait(60), lines, process.stderr.read()
 
 
 def outcome(lines: list[Line]) -> Outcome:
@@ -131,18 +132,11 @@ def test_a_closed_port_is_tried_again_politely(job: Callable[..., Job], loopback
     tried = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
-        todo = job([loopback.machine(server.getsockname()[1]), loopback.server()], seconds=7)
-        process = subprocess.Popen([sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdin
-        process.stdin.write(todo.model_dump_json() + "\n")
-        process.stdin.flush()
-        while process.poll() is None:
-            try:
-                server.accept()[0].close()
-            except TimeoutError:
-                continue
-            tried.append(time.monotonic())
-        process.stdin.close()
+        with started(job([loopback.machine(server.getsockname()[1]), loopback.server()], seconds=7)) as process:
+            while process.poll() is None:
+                with contextlib.suppress(TimeoutError):
+                    server.accept()[0].close()
+                    tried.append(time.monotonic())
     assert len(tried) >= 2
     assert min(after - before for before, after in itertools.pairwise(tried)) >= 1
 
@@ -186,14 +180,12 @@ def test_running_out_of_time_names_what_each_node_waited_for(loopback: Loopback,
 
 def test_closing_standard_input_cancels(loopback: Loopback, job: Callable[..., Job]) -> None:
     """A worker whose parent is gone ends by itself and goes on changing nothing (X2)."""
-    process = subprocess.Popen([sys.executable, WORKER, "probe.hang"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin
-    assert process.stdout
-    process.stdin.write(job([loopback.server(), loopback.server()]).model_dump_json().encode() + b"\n")
-    process.stdin.flush()
-    process.stdout.readline()
-    process.stdin.close()
-    assert process.wait(5) == Exit.BROKEN
+    with started(job([loopback.server(), loopback.server()]), "probe.hang") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(10) == Exit.BROKEN
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"version": 2}', "secret-that-must-not-be-echoed"])
