@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
-import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from runcrate_iac.errors import StepFailed
-from runcrate_iac.machines.local import lease, tools
+from runcrate_iac.machines.local import lease, mmdebstrap, tools
 from runcrate_iac.machines.local.cache import made_once
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.progress import Report
@@ -21,9 +16,7 @@ from runcrate_iac.paths import cache_dir
 SUITE = "trixie"
 FILE_SYSTEM = "4G"
 """The file system's size in the image, the smallest disk a machine may have; it grows to the machine's disk."""
-LIMIT = 1800.0
-"""Seconds that a build may take."""
-TELL_EVERY = 3.0
+WHAT = "golden image"
 
 _BASE = (
     *(
@@ -104,80 +97,24 @@ def key() -> str:
 def golden_image(report: Report) -> Image:
     """The golden image, built where the cache lacks it: two minutes, 1.4 GB.
 
-    Raises :class:`~runcrate_iac.errors.ToolMissing`, or :class:`StepFailed` with the end of the build's log.
+    Raises :class:`~runcrate_iac.errors.ToolMissing`, or :class:`~runcrate_iac.errors.StepFailed` with the end
+    of the build's log.
     """
     image = Image(cache_dir() / "images" / key(), key())
     if not image.folder.exists():
         tools.require(tools.TO_BUILD)
-        made_once(image.folder, lambda part: _build(part, report), "golden image", report)
+        made_once(image.folder, lambda part: mmdebstrap.run(command(part), part, WHAT, report), WHAT, report)
     return image
 
 
 def command(target: Path) -> list[str]:
     """The mmdebstrap call that leaves ``disk.qcow2``, ``kernel`` and ``initrd`` in ``target``."""
-    hooks = [f"--essential-hook={line}" for line in _INITRAMFS]
-    hooks += [
-        f"--customize-hook={line}"
-        for line in (
-            *(f"upload {unit} /etc/systemd/system/{unit.name}" for unit in lease.UNITS),
-            f"upload {_CONFIGURE} /configure.sh",
-            'chroot "$1" sh /configure.sh',
-            'rm "$1/configure.sh"',
-            *_DISK,
-            *(f"download /{name} {target / name}" for name in ("disk.qcow2", "kernel", "initrd")),
-        )
-    ]
-    mode = "root" if os.geteuid() == 0 else "unshare"
-    include = ",".join(packages())
-    return ["mmdebstrap", f"--mode={mode}", "--variant=apt", "--format=null", f"--include={include}", *hooks, SUITE]
-
-
-def _build(part: Path, report: Report) -> None:
-    report(f"golden image: building it once from Debian {SUITE} packages", None)
-    log = part / "build.log"
-    environment = {**os.environ, "PATH": tools.search_path(), "LC_ALL": "C.UTF-8"}
-    if os.geteuid() == 0:
-        environment["TMPDIR"] = str(part)
-    begun = time.monotonic()
-    with log.open("w") as output:
-        build = subprocess.Popen(
-            command(part),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
-        )
-    try:
-        while build.poll() is None:
-            if time.monotonic() - begun > LIMIT:
-                raise StepFailed(
-                    f"golden image: not built after {LIMIT:.0f} s", "look at the speed of the package mirror"
-                )
-            _pause(build)
-            report(f"golden image: {_stage(log)} ({time.monotonic() - begun:.0f} s)", None)
-    finally:
-        if build.poll() is None:
-            os.killpg(build.pid, signal.SIGTERM)
-            build.wait(60)
-    if build.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise StepFailed(
-            f"golden image: mmdebstrap ended with {build.returncode}:\n{tail}",
-            "see whether this computer reaches its Debian mirror (http_proxy is honoured), then try again",
-        )
-
-
-def _pause(build: subprocess.Popen[bytes]) -> None:
-    try:
-        build.wait(TELL_EVERY)
-    except subprocess.TimeoutExpired:
-        return
-
-
-def _stage(log: Path) -> str:
-    """What mmdebstrap says it does now: its own lines begin with ``I: ``."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("I: ")]
-    if not lines:
-        return "starting"
-    return "making the disk" if "hook" in lines[-1] else lines[-1][3:]
+    hooks = (
+        *(f"upload {unit} /etc/systemd/system/{unit.name}" for unit in lease.UNITS),
+        f"upload {_CONFIGURE} /configure.sh",
+        'chroot "$1" sh /configure.sh',
+        'rm "$1/configure.sh"',
+        *_DISK,
+        *(f"download /{name} {target / name}" for name in ("disk.qcow2", "kernel", "initrd")),
+    )
+    return mmdebstrap.command(SUITE, packages(), essential_hooks=_INITRAMFS, customize_hooks=hooks)

@@ -19,7 +19,7 @@ from runcrate_iac.model.progress import Report
 
 PORT_TRIES = 5
 BANNER_SECONDS = 5.0
-POLL = 0.2
+POLL = 0.5
 TELL_EVERY = 10.0
 ENDED = "it powered off, or its QEMU ended"
 
@@ -81,19 +81,23 @@ async def start(folder: Path, words: Callable[[int], list[str]]) -> int:
 
 async def _answers(machine: Machine, mark: str) -> None:
     """Return when an SSH server greets on the forwarded port; QEMU itself accepts before the guest does."""
-    while True:
-        try:
-            async with asyncio.timeout(BANNER_SECONDS):
-                reader, writer = await asyncio.open_connection(machine.host, machine.port)
-                greeting = await reader.readline()
-                writer.close()
-        except (OSError, TimeoutError):
-            greeting = b""
-        if greeting.startswith(b"SSH-2.0"):
-            return
+    while not await _greets(machine):
         if mark not in process.running(mark):
             raise process.NotStarted(ENDED)
         await asyncio.sleep(POLL)
+
+
+async def _greets(machine: Machine) -> bool:
+    try:
+        async with asyncio.timeout(BANNER_SECONDS):
+            reader, writer = await asyncio.open_connection(machine.host, machine.port)
+            try:
+                return (await reader.readline()).startswith(b"SSH-2.0")
+            finally:
+                writer.close()
+                await writer.wait_closed()
+    except (OSError, TimeoutError):
+        return False
 
 
 @asynccontextmanager

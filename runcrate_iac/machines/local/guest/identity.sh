@@ -30,7 +30,7 @@ UNIT
 networkctl reload
 
 for home in /root /home/runcrate; do
-    mkdir -p -m 700 "$home/.ssh"
+    install -d -m 700 "$home/.ssh"
     printf '%s\n' "$keys" > "$home/.ssh/authorized_keys"
 done
 chown -R runcrate: /home/runcrate/.ssh
@@ -38,7 +38,9 @@ chown -R runcrate: /home/runcrate/.ssh
 mkdir -p /etc/runcrate
 echo "$lease" > /etc/runcrate/lease
 systemctl start ssh.service runcrate-lease.timer
-# its folder is named after the machine-id, which it read when it started; nobody has to wait for it
-rm -rf /var/log/journal/*
-systemctl restart --no-block systemd-journald.service
+# The journal's folder has the name of the machine-id that journald read when it started; nobody has to wait for it
+(
+    systemctl restart systemd-journald.service
+    find /var/log/journal -mindepth 1 -maxdepth 1 ! -name "$(cat /etc/machine-id)" -exec rm -r {} +
+) < /dev/null > /dev/null 2>&1 &
 cat /etc/ssh/ssh_host_ed25519_key.pub
