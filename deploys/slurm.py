@@ -25,6 +25,7 @@ PATIENCE = 180.0
 """Seconds for the daemons of all nodes to start and meet, the first creation of the accounting tables included."""
 _ROUND = 10
 _SAME_EVERYWHERE = ("slurm.conf", "gres.conf", "cgroup.conf")
+_MPI = ("/etc/openmpi/openmpi-mca-params.conf", "/etc/openmpi/prte-mca-params.conf")
 _MPI_SECONDS = 90
 _TOKEN = uuid.uuid4().hex
 _hardware: dict[int, rules.Hardware] = {}
@@ -91,7 +92,7 @@ def _configure(here: Context) -> None:
     if here.is_head:
         text = render("slurm/slurmdbd.conf.j2", plan=plan)
         wanted.append(File("/etc/slurm/slurmdbd.conf", text, mode="600", owner="slurm"))
-    paths = [*(file.path for file in wanted), "/etc/openmpi/openmpi-mca-params.conf"]
+    paths = [*(file.path for file in wanted), *_MPI]
     units = {
         unit: [*service.files, f"/etc/systemd/system/{unit}.d/runcrate.conf"] for unit, service in services.items()
     }

@@ -68,7 +68,7 @@ def idle(nodes: Iterable[Node], lines: Sequence[str], gpus: str) -> list[Conditi
         good = state in AT_WORK and gres.partition("(")[0] == gpus
         why = f" ({reason[0]})" if reason and reason[0] != "none" else ""
         said = f"; sinfo: {lines[-1]}" if lines and node.name not in told else ""
-        wrong = f" with {gres} instead of {gpus}" if state in AT_WORK else ""
+        wrong = f" with {gres} instead of {gpus}" if state in AT_WORK and not good else ""
         conditions.append(
             Condition(
                 type="SlurmIdle",
