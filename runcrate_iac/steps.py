@@ -69,5 +69,11 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
 def note_end(ledger: Ledger, cluster: str, cluster_id: str, outcome: Outcome, seconds: float) -> None:
     """Put how a step ended into the ledger."""
     found = [condition.model_dump(mode="json") for condition in outcome.conditions]
-    ended = {"step": outcome.step, "ok": outcome.ok, "changed": outcome.changed, "seconds": seconds}
+    ended = {
+        "step": outcome.step,
+        "ok": outcome.ok,
+        "changed": outcome.changed,
+        "seconds": seconds,
+        "busy": outcome.busy,
+    }
     ledger.note(cluster, cluster_id, Note.STEP_ENDED, **ended, conditions=found)

@@ -27,7 +27,7 @@ class Note(StrEnum):
     """What the provider made: ``machines``."""
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
-    """``step``, ``ok``, ``changed``, ``seconds`` and ``conditions``."""
+    """``step``, ``ok``, ``changed``, ``seconds``, ``conditions``, and ``busy``: seconds of each node's own commands."""
     MACHINE_GONE = "machine_gone"
     """``machine``, its ``node`` and the ``proof``: the provider was asked after the release (X1)."""
     EMAILED = "emailed"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
+
+from pydantic import Field
 
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition
@@ -53,6 +55,8 @@ class Outcome(Model):
     """Something on a node was changed."""
     conditions: tuple[Condition, ...] = ()
     """What was found; where ``ok`` is false at least one is not true and names node, fact and remedy."""
+    busy: Mapping[str, float] = Field(default_factory=dict)
+    """Seconds that each node spent in its own commands: what they would cost by hand."""
 
 
 Report = Callable[[str, str | None], None]

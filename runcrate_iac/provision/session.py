@@ -28,6 +28,7 @@ from runcrate_iac.model.conditions import Condition, Status, broken
 from runcrate_iac.model.network import Node
 from runcrate_iac.model.progress import Mark, Outcome
 from runcrate_iac.provision import connect, ssh
+from runcrate_iac.provision.busy import Busy
 from runcrate_iac.provision.emit import Emitter
 from runcrate_iac.provision.findings import collected, found, on_waiting
 from runcrate_iac.provision.job import Job
@@ -52,6 +53,7 @@ class Session:
         self._state = State(Inventory((hosts, {})), config, check_for_changes=False)
         self._tell = Tell(emitter, waits)
         self._state.add_callback_handler(self._tell)
+        self._busy = Busy()
         on_waiting(self._wait)
         self.connected = False
 
@@ -77,6 +79,7 @@ class Session:
             except connect.Refused as refused:
                 self._fail(host, refused.reason, refused.message, refused.remedy)
             else:
+                self._busy.watch(host)
                 self._state.activate_host(host)
 
         self._state.set_stage(StateStage.Connect)
@@ -114,7 +117,11 @@ class Session:
             _changes(host, data.operation_meta) for host, ops in self._state.ops.items() for data in ops.values()
         ]
         return Outcome(
-            step=self._job.step, ok=not broken(list(conditions)), changed=any(changed), conditions=conditions
+            step=self._job.step,
+            ok=not broken(list(conditions)),
+            changed=any(changed),
+            conditions=conditions,
+            busy={name: round(seconds, 1) for name, seconds in self._busy.seconds.items()},
         )
 
     def _blame(self, message: str) -> None:

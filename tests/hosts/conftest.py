@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Computer:
     """A computer of its own: a state folder, and the commands that use it."""
 
     home: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def env(self) -> dict[str, str]:
@@ -42,7 +43,9 @@ class Computer:
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """Start a command of ours."""
         pipe = subprocess.PIPE
-        return subprocess.Popen([*RUN, *map(str, words)], env=self.env, stdout=pipe, stderr=pipe, text=True)
+        process = subprocess.Popen([*RUN, *map(str, words)], env=self.env, stdout=pipe, stderr=pipe, text=True)
+        self.started.append(process)
+        return process
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command of ours to its end."""
@@ -110,6 +113,9 @@ def computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
     LocalProvider().prepare(parse(SPEC).machine, lambda message, node: None)
     found = Computer(tmp_path_factory.mktemp("runcrate"))
     yield found
+    for process in found.started:
+        process.kill()
+        process.communicate()
     for path in (found.home / "clusters").glob("*"):
         found.run("down", path.name, "--yes")
     shutil.rmtree(found.home)
