@@ -15,8 +15,11 @@ from runcrate_iac.provision import ssh
 
 PAUSE = 2.0
 """Seconds between two tries. sshd 9.8 and later bans an address that comes more often than once a second (G1)."""
-BANNER = 30
-"""Seconds that a server has to send its banner, and then to answer a login, each."""
+BANNER = 15
+"""Seconds that a server has to send its banner."""
+SESSION = 60
+"""Seconds that it has to agree on keys, and to answer a login, each. paramiko goes on without a session, and with a
+misleading error, where its time for the connection ends before that."""
 
 
 class Refused(Exception):
@@ -35,7 +38,6 @@ def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], 
     Raises :class:`Refused` for a wrong host key or a refused login. Has no time limit of its own.
     """
     while True:
-        waiting("connecting over SSH")
         try:
             host.connect(show_errors=False, raise_exceptions=True)
         except ConnectError as error:

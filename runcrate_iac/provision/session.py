@@ -49,7 +49,7 @@ class Session:
         self._known_hosts = job.ssh_config.with_name("known_hosts")
         known = self._known_hosts.read_text()
         hosts = [(node.name, _data(job, node, known)) for node in job.plan.nodes]
-        config = Config(FAIL_PERCENT=0, CONNECT_TIMEOUT=10, PARALLEL=len(hosts))
+        config = Config(FAIL_PERCENT=0, CONNECT_TIMEOUT=connect.SESSION, PARALLEL=len(hosts))
         self._state = State(Inventory((hosts, {})), config, check_for_changes=False)
         self._tell = Tell(emitter, waits)
         self._state.add_callback_handler(self._tell)
@@ -168,7 +168,7 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
         "ssh_config_file": str(job.ssh_config),
         "ssh_known_hosts_file": str(job.ssh_config.with_name("known_hosts")),
         "ssh_strict_host_key_checking": "yes" if ssh.is_known(node, known_hosts) else "no",
-        "ssh_paramiko_connect_kwargs": {"banner_timeout": connect.BANNER, "auth_timeout": connect.BANNER},
+        "ssh_paramiko_connect_kwargs": {"banner_timeout": connect.BANNER, "auth_timeout": connect.SESSION},
     }
     if machine.identity_file:
         connection["ssh_key"] = str(Path(machine.identity_file).expanduser())

@@ -113,9 +113,10 @@ def _identity(machine: Machine) -> str:
 
 def _check(node: Node) -> None:
     machine = node.machine
-    if not _HOST.fullmatch(machine.host):
-        msg = f"{node.name}: host: not an address or host name: {machine.host!r:.60}"
-        raise SpecError(msg, "give the IP address or DNS name at which SSH answers")
+    for field, address in (("host", machine.host), ("endpoint", machine.endpoint or machine.host)):
+        if not _HOST.fullmatch(address):
+            msg = f"{node.name}: {field}: not an address or host name: {address!r:.60}"
+            raise SpecError(msg, "give an IP address or a DNS name")
     if not _USER.fullmatch(machine.user):
         msg = f"{node.name}: user: not a user name: {machine.user!r:.40}"
         raise SpecError(msg, "give the login user, such as root or debian")

@@ -26,7 +26,7 @@ class Waits:
     def __init__(self, step: Step, nodes: Iterable[str]) -> None:
         """Every node waits for its connection first."""
         self._step = step
-        self._waits = {node: ("connecting over SSH", time.monotonic()) for node in nodes}
+        self._waits = {node: ("no SSH banner yet", time.monotonic()) for node in nodes}
 
     def set(self, node: str, what: str) -> bool:
         """``node`` now waits for ``what``; whether that is news."""

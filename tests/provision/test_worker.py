@@ -121,7 +121,7 @@ def test_a_machine_without_a_banner_holds_nobody_up(loopback: Loopback, job: Cal
     assert time.monotonic() - started < 9
     (condition,) = outcome(lines).conditions
     assert (condition.node, condition.reason) == ("node-1", "OutOfTime")
-    assert "SSH" in condition.message
+    assert "no SSH banner" in condition.message
     connected = [line.event for line in lines if line.event and line.event.message == "connected"]
     assert {event.node for event in connected} == {"node-0", "node-2"}
     assert all(event.time.timestamp() < todo.deadline - 2 for event in connected)

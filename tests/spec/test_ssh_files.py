@@ -103,6 +103,7 @@ def test_both_files_are_written_for_their_owner_only(tmp_path: Path, monkeypatch
     [
         {"host": "192.0.2.7\n  ProxyCommand touch /tmp/x"},
         {"host": "-oProxyCommand=x"},
+        {"endpoint": "192.0.2.1\nPrivateKey = x"},
         {"user": "root\n  LocalCommand x"},
         {"identity_file": '/k/"id'},
         {"host_key": "not a key"},

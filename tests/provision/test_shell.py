@@ -1,0 +1,140 @@
+"""The node's side of every script, in a real shell: what is put into files, and what stays the user's."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runcrate_iac.model.network import Machine, NetworkPlan, plan
+from runcrate_iac.provision.render import render
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+def shell(text: str) -> list[str]:
+    """The lines that a script prints after the library."""
+    script = f"umask 077\n{render('shell/lib.sh')}\n{text}"
+    done = subprocess.run(["sh", "-s"], input=script, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def block(path: Path, lines: str, before: str = "") -> list[str]:
+    """Put a block into a file."""
+    return shell(f"{before}\nknow '{path}'\nblock '{path}' 640 {ME} '{lines}'\n")
+
+
+def network() -> NetworkPlan:
+    """Two nodes."""
+    return plan([Machine(index=i, id=f"m{i}", host=f"192.0.2.{i + 1}") for i in range(2)])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, "# runcrate-iac begin\na\n# runcrate-iac end\n"),
+        ("user\n", "user\n# runcrate-iac begin\na\n# runcrate-iac end\n"),
+        ("no line break", "no line break\n# runcrate-iac begin\na\n# runcrate-iac end\n"),
+        (
+            "before\n# runcrate-iac begin\nold\n# runcrate-iac end\nafter\n",
+            "before\nafter\n# runcrate-iac begin\na\n# runcrate-iac end\n",
+        ),
+        (
+            "# runcrate-iac begin\nhalf a block, then the user's\n",
+            "# runcrate-iac begin\nhalf a block, then the user's\n# runcrate-iac begin\na\n# runcrate-iac end\n",
+        ),
+    ],
+)
+def test_a_block_leaves_the_users_lines(old: str | None, new: str, tmp_path: Path) -> None:
+    """Our lines stand between our marks; the user's stay, with or without a final line break (F30)."""
+    path = tmp_path / "authorized_keys"
+    if old is not None:
+        path.write_text(old)
+    assert block(path, "a") == [str(path)]
+    assert path.read_text() == new
+    assert block(path, "a") == []
+
+
+def test_modes_are_set_and_not_inherited(tmp_path: Path) -> None:
+    """A file has the mode that was asked for under umask 077, and gets it back when someone changes it (G15)."""
+    path = tmp_path / "sub" / "file"
+    block(path, "a")
+    assert path.stat().st_mode & 0o777 == 0o640
+    path.chmod(0o600)
+    assert block(path, "a") == [str(path)]
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path) -> None:
+    """What would be changed is printed, and nothing is (X7)."""
+    path = tmp_path / "file"
+    assert block(path, "a", before="dry=yes") == [str(path)]
+    assert not path.exists()
+    assert shell(f"dry=yes\nrun touch '{path}'\n") == [f"touch {path}"]
+    assert not path.exists()
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Path:
+    """node-1's script of names, with the system's files in a folder of the test."""
+    for name in ("hostname", "kernel"):
+        (tmp_path / name).write_text("GPU_Box-01\n")
+    text = render("network/names.sh.j2", node=network().nodes[1], plan=network())
+    script = tmp_path / "names"
+    script.write_text(text.replace("/proc/sys/kernel/hostname", f"{tmp_path}/kernel").replace("/etc/", f"{tmp_path}/"))
+    return script
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("127.0.1.1 node-1", ""),
+        ("127.0.1.1\tnode-1.example.org node-1", "127.0.1.1 node-1.example.org\n"),
+        ("::1 localhost node-0", "::1 localhost\n"),
+        ("192.0.2.9 node-0 printer # mine", "192.0.2.9 printer\n"),
+        ("# node-1 is the second", "# node-1 is the second\n"),
+        ("192.0.2.9   node-10\tnode-1x", "192.0.2.9   node-10\tnode-1x\n"),
+    ],
+)
+def test_our_names_mean_their_private_address_only(names: Path, line: str, kept: str) -> None:
+    """Our names leave every other line of /etc/hosts; other names and lines stay as they are (G11, F1)."""
+    hosts = names.with_name("hosts")
+    hosts.write_text(f"127.0.0.1 localhost\n\n{line}\n")
+    assert subprocess.run(["sh", names, "check"], check=False).returncode == 1
+    assert line in hosts.read_text()
+    subprocess.run(["sh", names], check=True)
+    ours = "# runcrate-iac begin\n10.77.0.1 node-0\n10.77.0.2 node-1\n# runcrate-iac end\n"
+    assert hosts.read_text().rstrip("\n") == f"{ours}127.0.0.1 localhost\n\n{kept}".rstrip("\n")
+    assert (names.with_name("hostname").read_text(), names.with_name("kernel").read_text()) == ("node-1\n", "node-1\n")
+    assert subprocess.run(["sh", names, "check"], check=False).returncode == 0
+
+
+def test_the_shell_takes_every_script_of_the_join() -> None:
+    """No script has a syntax error, whatever a key's comment says (F30)."""
+    values: dict[str, object] = {
+        "node": network().nodes[0],
+        "plan": network(),
+        "interface": "wg-runcrate",
+        "users": ["u", "root"],
+    }
+    scripts: dict[str, dict[str, object]] = {
+        "names.sh.j2": {},
+        "keys.sh.j2": {"packages": ["wireguard-tools"]},
+        "meet.sh.j2": {"peers": ["192.0.2.2"]},
+        "mesh.sh.j2": {"mtu": 1420},
+        "probe.sh.j2": {"peers": [network().nodes[1]], "next": network().nodes[1], "seconds": 12},
+        "clock.sh.j2": {"seconds": -600},
+        "lower-mtu.sh.j2": {"mtu": 1200},
+        "configure.sh.j2": {
+            "users": [{"name": "u", "home": "/h", "authorized": ["k it's; '$(x)"]}],
+            "known_hosts": ["h"],
+            "units": ["runcrate-mesh.service"],
+        },
+    }
+    for name, more in scripts.items():
+        text = render(f"network/{name}", **(values | more))
+        done = subprocess.run(["sh", "-n"], input=text, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), name
