@@ -20,11 +20,11 @@ from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files, know, put
 from runcrate_iac.provision.render import render
+from runcrate_iac.provision.slurm import configuration
 
 PATIENCE = 180.0
 """Seconds for the daemons of all nodes to start and meet, the first creation of the accounting tables included."""
 _ROUND = 10
-_SAME_EVERYWHERE = ("slurm.conf", "gres.conf", "cgroup.conf")
 _MPI = ("/etc/openmpi/openmpi-mca-params.conf", "/etc/openmpi/prte-mca-params.conf")
 _MPI_SECONDS = 90
 _TOKEN = uuid.uuid4().hex
@@ -63,27 +63,11 @@ def _read_hardware(here: Context) -> None:
 
 
 def _configure(here: Context) -> None:
-    spec, plan, gpus = here.spec, here.plan, here.spec.machine.gpus
-    values = {
-        "spec": spec,
-        "plan": plan,
-        "cgroups": rules.has_cgroups(_hardware),
-        "memory_per_cpu": rules.memory_per_cpu(_hardware),
-        "partition": rules.PARTITION,
-        "nodes": [
-            f"NodeName={node.name} NodeAddr={node.address} {_hardware[node.index].topology}"
-            f" RealMemory={_hardware[node.index].for_jobs} Gres={_gres(here)} State=UNKNOWN"
-            for node in plan.nodes
-        ],
-        "gpus": [
-            f"NodeName={node.name} Name=gpu Type={spec.machine.gpu.lower()} File={rules.gpu_files(node, gpus)}"
-            for node in plan.nodes
-        ],
-    }
+    plan = here.plan
     services = verdict.services(head=here.is_head)
     wanted = [
         File("/etc/munge/munge.key", _hardware[0].key + "\n", mode="400", owner="munge"),
-        *(File(f"/etc/slurm/{name}", render(f"slurm/{name}.j2", **values)) for name in _SAME_EVERYWHERE),
+        *(File(path, text) for path, text in configuration(here.spec, plan, _hardware).items()),
         *(
             File(f"/etc/systemd/system/{unit}.d/runcrate.conf", render("slurm/unit.conf.j2", service=service))
             for unit, service in services.items()
@@ -110,16 +94,12 @@ def _wait(here: Context) -> None:
     nodes = [node for node in here.plan.nodes if not verdict.missing_gpus(node, _hardware[node.index], declared)]
     text = render("slurm/wait.sh.j2", seconds=_ROUND, nodes=len(nodes))
     until = time.monotonic() + PATIENCE
-    while faults := broken(verdict.idle(nodes, ask(text), _gres(here))):
+    while faults := broken(verdict.idle(nodes, ask(text), rules.gres(here.spec.machine))):
         if time.monotonic() > until:
             for fault in faults:
                 found(fault)
             raise NotReady
         waiting(here.node.name, faults[0].message)
-
-
-def _gres(here: Context) -> str:
-    return f"gpu:{here.spec.machine.gpu.lower()}:{here.spec.machine.gpus}"
 
 
 @deploy("Check Slurm")
@@ -139,7 +119,7 @@ def _check(here: Context) -> None:
     conditions = [verdict.credentials(node, lines)]
     if here.is_head:
         states = [line.removeprefix("node ") for line in lines if line.startswith("node ")]
-        conditions += verdict.idle(plan.nodes, states, _gres(here))
+        conditions += verdict.idle(plan.nodes, states, rules.gres(here.spec.machine))
         conditions += [verdict.accounting(node, lines), verdict.mpi(plan, lines)]
     for condition in conditions:
         found(condition)

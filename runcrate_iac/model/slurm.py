@@ -9,6 +9,7 @@ from pydantic import Field
 
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Node
+from runcrate_iac.model.spec import MachineSpec
 
 PARTITION = "main"
 REAL_GPU, SIMULATED_GPU = "/dev/nvidia", "/dev/simulated-gpu"
@@ -79,6 +80,11 @@ def gpus_present(node: Node, hardware: Hardware, declared: int) -> int:
 def gpu_files(node: Node, declared: int) -> str:
     """The device files of all its GPUs, as gres.conf(5) has them."""
     return gpu_device(node) + ("0" if declared == 1 else f"[0-{declared - 1}]")
+
+
+def gres(machine: MachineSpec) -> str:
+    """The GPUs of a node as Slurm names and counts them: ``gpu:h100:8``."""
+    return f"gpu:{machine.gpu.lower()}:{machine.gpus}"
 
 
 def memory_per_cpu(all_hardware: Mapping[int, Hardware]) -> int:

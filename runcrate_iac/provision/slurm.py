@@ -1,16 +1,22 @@
-"""What Slurm says of the nodes, and what it means: pure (C6, F7, F22, G33)."""
+"""What Slurm is told of the nodes, what it says of them, and what that means: pure (C6, F7, F22, G33)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from runcrate_iac.model import slurm as rules
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.slurm import Hardware, gpus_present
+from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.provision.render import render
 
 AT_WORK = frozenset({"idle", "mixed", "allocated", "completing"})
 """States (sinfo(1), ``%T``) of a node that takes jobs or runs them."""
+
+
+_SAME_EVERYWHERE = ("/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/cgroup.conf")
 
 
 class Service(Model):
@@ -27,11 +33,12 @@ class Service(Model):
 def services(*, head: bool) -> dict[str, Service]:
     """The services of a node, by their units."""
     mesh, munge = "runcrate-mesh.service", "munge.service"
-    common = tuple(f"/etc/slurm/{name}" for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
     storage_or_controller = "slurmctld.service" if head else "shared.automount"
     every = {
         munge: Service(files=("/etc/munge/munge.key",)),
-        "slurmd.service": Service(after=(mesh, munge, storage_or_controller), directory="slurm", files=common),
+        "slurmd.service": Service(
+            after=(mesh, munge, storage_or_controller), directory="slurm", files=_SAME_EVERYWHERE
+        ),
     }
     if not head:
         return every
@@ -40,8 +47,32 @@ def services(*, head: bool) -> dict[str, Service]:
         "slurmdbd.service": Service(
             after=(mesh, munge, "mariadb.service"), directory="slurmdbd", files=("/etc/slurm/slurmdbd.conf",)
         ),
-        "slurmctld.service": Service(after=(mesh, munge, "slurmdbd.service"), directory="slurmctld", files=common),
+        "slurmctld.service": Service(
+            after=(mesh, munge, "slurmdbd.service"), directory="slurmctld", files=_SAME_EVERYWHERE
+        ),
     }
+
+
+def configuration(spec: ClusterSpec, plan: NetworkPlan, hardware: Mapping[int, Hardware]) -> dict[str, str]:
+    """The files that are the same on all nodes, by path; ``hardware`` by the nodes' indexes."""
+    gpus, gres = spec.machine.gpus, rules.gres(spec.machine)
+    values = {
+        "spec": spec,
+        "plan": plan,
+        "cgroups": rules.has_cgroups(hardware),
+        "memory_per_cpu": rules.memory_per_cpu(hardware),
+        "partition": rules.PARTITION,
+        "nodes": [
+            f"NodeName={node.name} NodeAddr={node.address} {hardware[node.index].topology}"
+            f" RealMemory={hardware[node.index].for_jobs} Gres={gres} State=UNKNOWN"
+            for node in plan.nodes
+        ],
+        "gpus": [
+            f"NodeName={node.name} Name=gpu Type={gres.split(':')[1]} File={rules.gpu_files(node, gpus)}"
+            for node in plan.nodes
+        ],
+    }
+    return {path: render(f"slurm/{path.rpartition('/')[2]}.j2", **values) for path in _SAME_EVERYWHERE}
 
 
 def missing_gpus(node: Node, hardware: Hardware, declared: int) -> Condition | None:
@@ -116,16 +147,22 @@ def mpi(plan: NetworkPlan, lines: Sequence[str]) -> Condition:
     """Whether one MPI program ran on all nodes: by its size, since N programs of size 1 end well too (G33)."""
     size = len(plan.nodes)
     ranks = {tuple(line.split()[1:]) for line in lines if line.startswith("mpi ")}
-    good = ranks == {(str(node.index), str(size), str(size), node.name) for node in plan.nodes}
     said = [line.removeprefix("srun ") for line in lines if line.startswith("srun ")]
-    sizes = sorted({rank[1] for rank in ranks if len(rank) > 1})
-    seen = (
-        f"{len(ranks)} ranks of a world of {' or '.join(sizes)}" if ranks else next(iter(said), "nothing was printed")
-    )
+    whole = ranks == {(str(node.index), str(size), str(size), node.name) for node in plan.nodes}
+    skipped = not ranks and any(line.startswith("skipped: ") for line in said)
+    if whole:
+        reason, message = "WholeSize", f"srun starts MPI with {size} ranks on {size} nodes"
+    elif skipped:
+        reason, message = "NodesAtWork", "no MPI program was started, since jobs are running"
+    else:
+        sizes = " or ".join(sorted({rank[1] for rank in ranks if len(rank) > 1}))
+        seen = f"{len(ranks)} ranks of a world of {sizes}" if ranks else next(iter(said), "nothing was printed")
+        reason, message = "WrongSize", f"srun over {size} nodes: {seen}"
+    good = whole or skipped
     return Condition(
         type="MpiRuns",
         status=Status.TRUE if good else Status.FALSE,
-        reason="WholeSize" if good else "WrongSize",
-        message=f"srun starts MPI with {size} ranks on {size} nodes" if good else f"srun over {size} nodes: {seen}",
+        reason=reason,
+        message=message,
         remedy="" if good else "look at `srun --mpi=list` and /var/log/slurm/slurmd.log on every node",
     )
