@@ -91,9 +91,9 @@ def converge(text: str) -> Generator[StringCommand]:
     """Run a script that finds out itself what differs, and changes only that.
 
     It changes things only through the functions of ``templates/shell/lib.sh`` (``put``, ``block``, ``run``,
-    ``packages``), which print what they do, and do nothing where ``$dry`` is set. With pyinfra's command line it runs
-    dry first, so that its plan and its report of changes are true; in the worker, which judges by the output, it runs
-    once (``did_change`` is always true there).
+    ``packages``), which print what they do, and do nothing where ``$dry`` is set. Where pyinfra looks for changes first
+    (its command line without ``-y``) it runs dry before, so that the plan is true; in the worker, which judges by the
+    output, it runs once. ``did_change`` says no more than that it ran.
     """
     if host.state.should_check_for_changes() and not ask(f"dry=yes\n{text}"):
         host.noop("nothing differs")

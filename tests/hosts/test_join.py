@@ -108,6 +108,27 @@ def test_every_pair_has_shaken_hands(cluster: Cluster) -> None:
         assert node.check_output("ip -o route show dev wg-runcrate").startswith("10.77.0.0/24")
 
 
+def test_equal_keys_are_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clones with the same WireGuard key are refused, both by name, and keep what they had (F2, X4)."""
+    key = "/etc/wireguard/wg-runcrate.key"
+    double = cluster.node(0).check_output("wg genkey")
+    for index in NODES:
+        cluster.node(index).check_output(f"cp -p {key} {key}.old && echo {double} > {key}")
+    try:
+        outcome = join(cluster, monkeypatch)
+    finally:
+        for index in NODES:
+            cluster.node(index).check_output(f"mv {key}.old {key}")
+    assert reasons(outcome) == {("node-1", "EqualKeys")}
+    assert "node-0 and node-1" in outcome.conditions[0].message
+    assert join(cluster, monkeypatch).ok
+
+
+def test_no_sshd_took_us_for_an_attacker(here: Host) -> None:
+    """Not one address was penalised for how we poll and log in (G1)."""
+    assert here.run("journalctl --no-pager -u ssh -u 'ssh@*' | grep -i penalty").stdout == ""
+
+
 @pytest.mark.parametrize("account", ["login user", "root"])
 @pytest.mark.parametrize("index", NODES)
 def test_ssh_by_name_asks_nothing(cluster: Cluster, index: int, account: str) -> None:
