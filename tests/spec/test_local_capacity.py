@@ -56,6 +56,12 @@ def test_too_little_disk_names_the_folder(tmp_path: Path) -> None:
         capacity.check(MachineSpec(), 2, Room(memory=PLENTY, disk=8 * GIB))
 
 
+def test_a_disk_that_could_never_be_filled_is_refused() -> None:
+    """A machine's disk larger than all that is free is refused though disks are sparse, naming the field (X9)."""
+    with pytest.raises(SpecError, match=r"machine\.disk: 100\.0 GiB are asked for each machine, 50\.0 GiB are free"):
+        capacity.check(MachineSpec(disk=ByteSize(100 * GIB)), 2, Room(memory=64 * GIB, disk=50 * GIB))
+
+
 def test_refusal_makes_nothing(tmp_path: Path) -> None:
     """A request that does not fit leaves no folder behind."""
     with pytest.raises(SpecError, match=r"machine\.memory"):

@@ -49,6 +49,12 @@ def check(machine: MachineSpec, nodes: int, free: Room) -> None:
         )
     caches = 0 if (cache_dir() / "warm").exists() else CACHES
     disk = nodes * min(machine.disk, WRITTEN) + caches
+    if machine.disk > free.disk:
+        raise SpecError(
+            f"machine.disk: {_gib(machine.disk)} are asked for each machine, {_gib(free.disk)} are free in all "
+            f"on the disk of {state_dir()}",
+            "ask for a smaller disk: it could never be filled",
+        )
     if disk > free.disk:
         raise SpecError(
             f"machine.disk: {nodes} machines need {_gib(disk)} on the disk of {state_dir()}, "
