@@ -98,7 +98,9 @@ def idle(nodes: Iterable[Node], lines: Sequence[str], gpus: str) -> list[Conditi
         state, gres, *reason = told.get(node.name, ["unknown", gpus])
         good = state in AT_WORK and gres.partition("(")[0] == gpus
         why = f" ({reason[0]})" if reason and reason[0] != "none" else ""
-        said = f"; sinfo: {lines[-1]}" if lines and node.name not in told else ""
+        silent = bool(lines) and node.name not in told
+        said = f"; {lines[-1]}" if silent else ""
+        log = "slurmctld.log on node-0" if silent else f"slurmd.log on {node.name}"
         wrong = f" with {gres} instead of {gpus}" if state in AT_WORK and not good else ""
         conditions.append(
             Condition(
@@ -106,7 +108,7 @@ def idle(nodes: Iterable[Node], lines: Sequence[str], gpus: str) -> list[Conditi
                 status=Status.TRUE if good else Status.FALSE,
                 reason="Idle" if good else "NotIdle",
                 message=f"Slurm's state of {node.name} is {state}{why}{wrong}{said}",
-                remedy="" if good else f"look at /var/log/slurm/slurmd.log on {node.name}",
+                remedy="" if good else f"look at /var/log/slurm/{log}",
                 node=node.name,
             )
         )
