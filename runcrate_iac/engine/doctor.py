@@ -22,6 +22,7 @@ _PURPOSES = {
     "qemu-img": "disks of virtual machines",
     "mmdebstrap": "building the image of virtual machines, once",
     "mke2fs": "building the image of virtual machines, once",
+    **({"newuidmap": "building that image without being root"} if os.geteuid() else {}),
     _SSH: "reaching the nodes",
 }
 _BREW = {tools.QEMU: "qemu", "qemu-img": "qemu", "mke2fs": "e2fsprogs", _SSH: "openssh"}

@@ -24,14 +24,8 @@ pytestmark = pytest.mark.hosts
 CLUSTER = "cloud-test-0001"
 _PACKAGES = (
     *("systemd", "systemd-sysv", "udev", "dbus", "openssh-server", "sudo", "iproute2", "iputils-ping", "netplan.io"),
-    *(
-        "cloud-init",
-        "linux-image-cloud-amd64",
-        "initramfs-tools",
-        "grub-pc-bin",
-        "grub-common",
-        "linux-sysctl-defaults",
-    ),
+    *("cloud-init", "cloud-guest-utils", "e2fsprogs", "initramfs-tools", "linux-image-cloud-amd64"),
+    *("grub-pc-bin", "grub-common", "linux-sysctl-defaults"),
 )
 _GRUB = "set timeout=0\nmenuentry linux {\n linux /vmlinuz root=/dev/vda1 ro console=ttyS0\n initrd /initrd.img\n}\n"
 _GRUB_MODULES = "biosdisk part_msdos ext2 linux normal"

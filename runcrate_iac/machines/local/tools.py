@@ -17,11 +17,13 @@ PROGRAMS = {
     "qemu-img": "qemu-utils",
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
+    "newuidmap": "uidmap",
 }
 """Program: the Debian and Ubuntu package that has it."""
 
 TO_RUN = (QEMU, "qemu-img")
-TO_BUILD = (*TO_RUN, "mmdebstrap", "mke2fs")
+TO_BUILD = (*TO_RUN, "mmdebstrap", "mke2fs", *(("newuidmap",) if os.geteuid() else ()))
+"""Without root the image is built in a user namespace, which newuidmap sets up."""
 
 
 def require(programs: Iterable[str]) -> None:
