@@ -7,7 +7,7 @@ mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
 mpi.MPI_Init(None, None)
 
 
-def constant(name: str) -> ctypes.c_void_p:
+def constant(name: str) -> object:
     """Open MPI's constants are addresses of its own variables."""
     return ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_" + name))
 
