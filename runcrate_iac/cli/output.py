@@ -16,7 +16,7 @@ from runcrate_iac.model.offer import Offer
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
-Name = Annotated[str, typer.Argument(help="The cluster's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")]
 
 PLAIN_WIDTH = 240
 """Columns where there is no terminal: a pipe should get whole lines."""

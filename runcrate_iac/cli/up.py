@@ -21,7 +21,7 @@ Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The cluster's spec, 
 
 
 def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
-    r"""Bring the cluster in SPEC up whole, or release everything.
+    """Bring the cluster in SPEC up whole, or release everything.
 
     Shows the price per hour before anything is reserved. Run again, it changes nothing where nothing is to change,
     and repairs what is not done where the cluster is degraded.
@@ -34,7 +34,7 @@ def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> N
     software: slurm          # slurm | none
     provider: local
     machine: {kind: vm, gpu: H100, gpus: 8}
-    """
+    """  # noqa: D301 - the \b is for click: it keeps the lines
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
 
     wanted = load(spec)
