@@ -84,7 +84,11 @@ def _configure(here: Context) -> None:
         File("/etc/ssh/ssh_config.d/runcrate.conf", render("network/ssh_config.j2", **values)),
         *(File(f"/etc/systemd/system/{unit}", render(f"network/{unit}")) for unit in _UNITS),
     ]
-    blocks = [f"{user['home']}/.ssh/authorized_keys" for user in users] + ["/etc/ssh/ssh_known_hosts"]
+    blocks = [
+        *(f"{user['home']}/.ssh/authorized_keys" for user in users),
+        "/etc/ssh/ssh_known_hosts",
+        "/etc/ssh/sshd_config.d/00-runcrate.conf",
+    ]
     text = (
         know(*(file.path for file in wanted), *blocks)
         + "".join(put(file) for file in wanted)

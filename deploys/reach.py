@@ -11,7 +11,7 @@ from runcrate_iac.model.conditions import Condition
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.reach import Probe, faults, fitting_mtu, following, missing, parse
+from runcrate_iac.provision.reach import Probe, faults, fitting_mtu, following, missing, parse, pause
 from runcrate_iac.provision.remote import ask, script
 from runcrate_iac.provision.render import render
 
@@ -44,9 +44,10 @@ def _probe(here: Context) -> None:
     while True:
         before = time.time()
         probe = parse(ask(text))
-        if not missing(plan, node, probe) or time.monotonic() > until:
+        if not missing(plan, node, probe) or time.monotonic() + pause(probe) > until:
             break
         waiting(node.name, f"SSH answers, {missing(plan, node, probe)}")
+        time.sleep(pause(probe))
     _probes[node.index] = probe
     _offsets[node.index] = probe.time - before
     _refuse(faults(plan, node, probe))

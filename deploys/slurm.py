@@ -59,12 +59,12 @@ def slurm() -> None:
 
 
 def _read_hardware(here: Context) -> None:
-    _hardware[here.node.index] = rules.parse(ask(render("slurm/hardware.sh.j2", is_head=here.is_head)))
+    _hardware[here.node.index] = rules.parse(ask(render("slurm/hardware.sh.j2", node=here.node, is_head=here.is_head)))
 
 
 def _configure(here: Context) -> None:
     plan = here.plan
-    services = verdict.services(head=here.is_head)
+    services = verdict.services(head=here.is_head, gpus_simulated=here.node.machine.gpus_simulated)
     wanted = [
         File("/etc/munge/munge.key", _hardware[0].key + "\n", mode="400", owner="munge"),
         *(File(path, text) for path, text in configuration(here.spec, plan, _hardware).items()),
@@ -92,7 +92,8 @@ def _wait(here: Context) -> None:
     if not here.is_head:
         return
     nodes = [node for node in here.plan.nodes if not verdict.missing_gpus(node, _hardware[node.index], declared)]
-    text = render("slurm/wait.sh.j2", seconds=_ROUND, nodes=len(nodes))
+    at_work = "|".join(sorted(verdict.AT_WORK))
+    text = render("slurm/wait.sh.j2", seconds=_ROUND, nodes=len(nodes), at_work=at_work)
     until = time.monotonic() + PATIENCE
     while faults := broken(verdict.idle(nodes, ask(text), rules.gres(here.spec.machine))):
         if time.monotonic() > until:
@@ -114,7 +115,9 @@ def _check(here: Context) -> None:
     plan, node = here.plan, here.node
     peers = [peer for peer in plan.nodes if (peer == plan.head) != here.is_head]
     values = {"node": node, "nodes": len(plan.nodes), "is_head": here.is_head, "peers": peers, "token": _TOKEN}
-    text = render("slurm/check.sh.j2", program=render("slurm/mpi_size.py"), seconds=_MPI_SECONDS, **values)
+    busy = "|".join(sorted(verdict.AT_WORK - {"idle"}))
+    program = render("slurm/mpi_size.py")
+    text = render("slurm/check.sh.j2", program=program, seconds=_MPI_SECONDS, busy=busy, **values)
     lines = ask(text, _sudo=False)
     conditions = [verdict.credentials(node, lines)]
     if here.is_head:

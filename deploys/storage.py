@@ -29,7 +29,8 @@ def storage() -> None:
         ]
         packages, then = STORAGE_CLIENT, render("storage/mount-units.sh")
     # The files first: the package's first start of the server already listens where it should.
-    converge(name="export /shared", text=files(*wanted) + f"packages {' '.join(packages)}\n" + then)
+    first = render("storage/ours.sh.j2", node=here.node, is_head=here.is_head)
+    converge(name="export /shared", text=first + files(*wanted) + f"packages {' '.join(packages)}\n" + then)
     if here.is_head:
         script(name="mount /shared", text="", differs=False)
     else:

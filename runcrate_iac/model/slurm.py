@@ -28,6 +28,8 @@ class Hardware(Model):
     cpus: Annotated[int, Field(gt=0)]
     cores: Annotated[int, Field(gt=0)]
     sockets: Annotated[int, Field(gt=0)]
+    cgroup_v2: bool
+    """Whether the system has cgroup v2 alone, the unified hierarchy (cgroups(7))."""
     gpus: frozenset[str]
     """Device files of its GPUs."""
     key: str = ""
@@ -61,6 +63,7 @@ def parse(lines: Sequence[str]) -> Hardware:
             "codename": one.get("codename"),
             "memory": one.get("memory"),
             **dict(zip(names, one.get("processor", "").split(), strict=False)),
+            "cgroup_v2": one.get("cgroup") == "v2",
             "gpus": [device for word, device in told if word == "gpu"],
             "key": "\n".join(text for word, text in told if word == "key"),
         }

@@ -29,6 +29,8 @@ class Probe(Model):
     """Nodes that never answered; whether there was a WireGuard handshake with them at all."""
     ssh: bool
     """Whether root logged in to the next node by its name."""
+    refused: bool
+    """Whether that node's sshd turned root away."""
 
 
 def parse(lines: Sequence[str]) -> Probe:
@@ -42,13 +44,22 @@ def parse(lines: Sequence[str]) -> Probe:
         full=frozenset(words[1] for words in told if words[0] == "full"),
         fits={words[1]: int(words[2]) for words in told if words[0] == "fits"},
         silent={words[1]: len(words) > 2 and words[2] != "0" for words in told if words[0] == "none"},  # noqa: PLR2004
-        ssh="ssh" in one,
+        ssh=one.get("ssh") == "root",
+        refused=one.get("ssh") == "refused",
     )
 
 
 def fitting_mtu(probes: Mapping[int, Probe]) -> int:
     """Bytes of the widest packet that passes between all nodes that answer each other at all."""
     return min(min([probe.mtu, *probe.fits.values()]) for probe in probes.values())
+
+
+def pause(probe: Probe) -> float:
+    """Seconds until the next round: long after a refused login, since sshd 9.8 and later bans those who repeat it.
+
+    A failed login costs 5 s of penalty, which bans from 15 s on (sshd_config(5), ``PerSourcePenalties``).
+    """
+    return 15.0 if probe.refused else 2.0
 
 
 def missing(plan: NetworkPlan, node: Node, probe: Probe) -> str:

@@ -12,10 +12,14 @@ from runcrate_iac.model.slurm import Hardware, gpus_present
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision.render import render
 
-AT_WORK = frozenset({"idle", "mixed", "allocated", "completing"})
-"""States (sinfo(1), ``%T``) of a node that takes jobs or runs them."""
+AT_WORK = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"})
+"""States (sinfo(1), ``%T``) of a node that takes jobs, runs them, or is kept for some by the scheduler or the admin."""
+_AT_WORK_TOO = "-+$"
+"""Marks after a state that leave it as good as it is: planned, completing, reserved; ``*`` is a node that is silent."""
 
 
+_MAKE_GPU_DEVICES = "/usr/bin/timeout 60 /usr/bin/nvidia-smi -L"
+"""The driver makes /dev/nvidia* at its first use after a boot, and slurmd ends where they are missing."""
 _SAME_EVERYWHERE = ("/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/cgroup.conf")
 
 
@@ -28,16 +32,21 @@ class Service(Model):
     """Its folder in /run."""
     files: tuple[str, ...] = ()
     """What makes it start over when it changes."""
+    first: str = ""
+    """The command that runs before it, and may fail."""
 
 
-def services(*, head: bool) -> dict[str, Service]:
+def services(*, head: bool, gpus_simulated: bool) -> dict[str, Service]:
     """The services of a node, by their units."""
     mesh, munge = "runcrate-mesh.service", "munge.service"
     storage_or_controller = "slurmctld.service" if head else "shared.automount"
     every = {
         munge: Service(files=("/etc/munge/munge.key",)),
         "slurmd.service": Service(
-            after=(mesh, munge, storage_or_controller), directory="slurm", files=_SAME_EVERYWHERE
+            after=(mesh, munge, storage_or_controller),
+            directory="slurm",
+            files=_SAME_EVERYWHERE,
+            first="" if gpus_simulated else _MAKE_GPU_DEVICES,
         ),
     }
     if not head:
@@ -60,6 +69,7 @@ def configuration(spec: ClusterSpec, plan: NetworkPlan, hardware: Mapping[int, H
         "spec": spec,
         "plan": plan,
         "cgroups": rules.has_cgroups(hardware),
+        "cgroup_v2": all(one.cgroup_v2 for one in hardware.values()),
         "memory_per_cpu": rules.memory_per_cpu(hardware),
         "partition": rules.PARTITION,
         "nodes": [
@@ -96,12 +106,13 @@ def idle(nodes: Iterable[Node], lines: Sequence[str], gpus: str) -> list[Conditi
     conditions = []
     for node in nodes:
         state, gres, *reason = told.get(node.name, ["unknown", gpus])
-        good = state in AT_WORK and gres.partition("(")[0] == gpus
+        works = state.rstrip(_AT_WORK_TOO) in AT_WORK
+        good = works and gres.partition("(")[0] == gpus
         why = f" ({reason[0]})" if reason and reason[0] != "none" else ""
         silent = bool(lines) and node.name not in told
         said = f"; {lines[-1]}" if silent else ""
         log = "slurmctld.log on node-0" if silent else f"slurmd.log on {node.name}"
-        wrong = f" with {gres} instead of {gpus}" if state in AT_WORK and not good else ""
+        wrong = f" with {gres} instead of {gpus}" if works and not good else ""
         conditions.append(
             Condition(
                 type="SlurmIdle",
@@ -155,7 +166,7 @@ def mpi(plan: NetworkPlan, lines: Sequence[str]) -> Condition:
     if whole:
         reason, message = "WholeSize", f"srun starts MPI with {size} ranks on {size} nodes"
     elif skipped:
-        reason, message = "NodesAtWork", "no MPI program was started, since jobs are running"
+        reason, message = "NodesAtWork", "no MPI program was started, since jobs are running or nodes are reserved"
     else:
         sizes = " or ".join(sorted({rank[1] for rank in ranks if len(rank) > 1}))
         seen = f"{len(ranks)} ranks of a world of {sizes}" if ranks else next(iter(said), "nothing was printed")

@@ -92,9 +92,15 @@ packages() {
 
 install_packages() {
   apt_get install "$@" && return
-  # The lists are missing or old. Their lock has no waiting of its own.
+  # The lists are missing or old. Their lock has no waiting of its own; any other failure may be of a source that isn't
+  # needed here, and the install says whether it is.
   tries=90
-  until apt_get update; do
+  until said=$(apt_get update 2>&1); do
+    printf '%s\n' "$said" >&2
+    case "$said" in
+      *'Could not get lock'* | *'Unable to lock'*) ;;
+      *) break ;;
+    esac
     tries=$((tries - 1))
     [ $tries -gt 0 ] || return 1
     sleep 10
@@ -102,6 +108,9 @@ install_packages() {
   apt_get install "$@"
 }
 
+# Standard input is our own script, which a question of some package would take for the answer: none is asked, a
+# configuration file that was changed stays, and nothing that is there is removed.
 apt_get() {
-  DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=900 -o APT::Install-Recommends=false "$@" 1>&2
+  DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=900 -o APT::Install-Recommends=false \
+    -o APT::Get::Remove=false -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "$@" 1>&2 < /dev/null
 }

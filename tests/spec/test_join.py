@@ -112,6 +112,16 @@ def test_a_probe_tells_full_fitting_and_silent_nodes() -> None:
     assert (probe.address, probe.ssh) == ("10.77.0.1", True)
 
 
+def test_a_refused_login_is_not_hammered() -> None:
+    """After a refused login the next round waits longer than sshd's penalty for one lasts (G1)."""
+    lines = ["time 1", "mtu 1420", "full node-1"]
+    refused, silent = reach.parse([*lines, "ssh refused"]), reach.parse(lines)
+    assert (refused.ssh, refused.refused) == (False, True)
+    assert (reach.pause(refused), reach.pause(silent)) == (15, 2)
+    nodes = network(2)
+    assert "SSH login" in reach.missing(nodes, nodes.nodes[0], refused)
+
+
 def test_a_pair_that_fails_is_named() -> None:
     """Each silent pair is a fault with both names, the address and the port to open (C8, F26)."""
     nodes = network(6)

@@ -22,6 +22,7 @@ HARDWARE = """\
 codename trixie
 memory 966
 processor 1 1 1
+cgroup v2
 gpu /dev/simulated-gpu0
 gpu /dev/simulated-gpu1
 key runcrate-iac demo abc
@@ -39,11 +40,11 @@ def network(nodes: int = 2, *, simulated: bool = True) -> NetworkPlan:
     )
 
 
-def hardware(codename: str = "trixie", gpus: int = 8, **fields: int) -> Hardware:
+def hardware(codename: str = "trixie", gpus: int = 8, *, cgroup_v2: bool = True, **fields: int) -> Hardware:
     """A big server, usually."""
     one = {"memory": 2_000_000, "cpus": 192, "cores": 96, "sockets": 2} | fields
     devices = [f"/dev/nvidia{i}" for i in range(gpus)]
-    return Hardware.model_validate({"codename": codename, "gpus": devices, **one})
+    return Hardware.model_validate({"codename": codename, "cgroup_v2": cgroup_v2, "gpus": devices, **one})
 
 
 def configuration(codename: str = "trixie", *, simulated: bool = True, gpus: int = 8, **fields: int) -> dict[str, str]:
@@ -59,6 +60,7 @@ def test_hardware_is_what_the_node_tells() -> None:
     told = rules.parse(HARDWARE.splitlines())
     assert (told.codename, told.memory, told.cpus, told.cores, told.sockets) == ("trixie", 966, 1, 1, 1)
     assert told.gpus == {"/dev/simulated-gpu0", "/dev/simulated-gpu1"}
+    assert told.cgroup_v2
     assert told.key == "runcrate-iac demo abc\nc2VjcmV0"
 
 
@@ -78,6 +80,14 @@ def test_cgroups_where_slurm_and_the_system_agree_on_them(codename: str, cgroups
     assert ("task/cgroup" in files["slurm.conf"]) is cgroups
     assert ("ConstrainDevices=yes" in files["cgroup.conf"]) is cgroups
     assert ("jobacct_gather/cgroup" in files["slurm.conf"]) is cgroups
+
+
+def test_cgroup_v2_is_not_forced_where_there_is_none() -> None:
+    """Where one system has no cgroup v2 Slurm finds out itself which there is; v2 forced would end slurmd (C6)."""
+    spec = ClusterSpec(name="demo")
+    files = slurm.configuration(spec, network(), {0: hardware(), 1: hardware(cgroup_v2=False)})
+    assert "CgroupPlugin" not in files["/etc/slurm/cgroup.conf"]
+    assert "ConstrainDevices=yes\n" in files["/etc/slurm/cgroup.conf"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +142,13 @@ def test_a_missing_gpu_is_named() -> None:
     [
         ("node-1 idle gpu:h100:8 none", ""),
         ("node-1 mixed gpu:h100:8(S:0-1) none", ""),
+        ("node-1 planned gpu:h100:8 none", ""),
+        ("node-1 mixed- gpu:h100:8 none", ""),
+        ("node-1 allocated- gpu:h100:8 none", ""),
+        ("node-1 reserved gpu:h100:8 none", ""),
+        ("node-1 maint gpu:h100:8 maintenance", ""),
+        ("node-1 allocated* gpu:h100:8 none", "is allocated*"),
+        ("node-1 idle~ gpu:h100:8 none", "is idle~"),
         ("node-1 idle* gpu:h100:8 none", "is idle*"),
         ("node-1 idle gpu:h100:7 none", "gpu:h100:7 instead of gpu:h100:8"),
         (
@@ -210,7 +227,7 @@ def test_the_database_is_there_before_slurmdbd_asks() -> None:
 @pytest.mark.parametrize("head", [True, False])
 def test_services_start_after_the_tunnel_and_again(head: bool) -> None:
     """Slurm's daemons start after the private network and munge, and again for as long as it takes (G30)."""
-    services = slurm.services(head=head)
+    services = slurm.services(head=head, gpus_simulated=True)
     assert set(services) == {"munge.service", "slurmd.service"} | (
         {"slurmdbd.service", "slurmctld.service"} if head else set()
     )
@@ -221,11 +238,41 @@ def test_services_start_after_the_tunnel_and_again(head: bool) -> None:
         assert unit == "munge.service" or {"runcrate-mesh.service", "munge.service"} <= set(service.after)
 
 
+def test_real_gpus_get_their_device_files_before_slurmd() -> None:
+    """The driver makes /dev/nvidia* at its first use, which comes before slurmd; simulated ones have none (C6)."""
+    for simulated in (True, False):
+        service = slurm.services(head=False, gpus_simulated=simulated)["slurmd.service"]
+        assert ("\nExecStartPre=-" in render("slurm/unit.conf.j2", service=service)) is not simulated
+
+
 def test_packages_of_every_supported_release() -> None:
     """One script serves Debian 12 and 13 and Ubuntu 22.04 and 24.04, and refuses others by name."""
     text = render("slurm/packages.sh.j2", packages={name: one.slurm_node for name, one in PACKAGES.items()})
     assert all(f"  {name}) packages slurmd " in text for name in ("bookworm", "trixie", "jammy", "noble"))
     assert "is not supported; use Debian 12 or 13, or Ubuntu 22.04 or 24.04" in text
+
+
+@pytest.mark.parametrize("head", [True, False])
+@pytest.mark.parametrize(
+    ("before", "refused"),
+    [
+        ("true", ""),
+        ("mkdir shared", ""),
+        ("mkdir shared; touch shared/data", "/shared of node-1 is not empty; move"),
+        ("ln -s etc shared", "/shared of node-1 is a symbolic link; move"),
+        ("mkdir -p shared etc/runcrate; touch shared/data etc/runcrate/shared", ""),
+    ],
+)
+def test_somebodys_shared_folder_is_refused(tmp_path: Path, head: bool, before: str, refused: str) -> None:
+    """A /shared with files that isn't marked as ours is named with its node and the remedy, and left alone (C19)."""
+    subprocess.run(["sh", "-c", before], cwd=tmp_path, check=True)
+    text = render("storage/ours.sh.j2", node=network().nodes[1], is_head=head)
+    text = text.replace(" /shared", f" {tmp_path}/shared").replace("/etc/", f"{tmp_path}/etc/")
+    done = subprocess.run(
+        ["sh", "-s"], input=render("shell/lib.sh") + text, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0, done.stderr.startswith(refused)) == (bool(refused), True)
+    assert (tmp_path / "etc/runcrate/shared").exists() is not bool(refused)
 
 
 def test_the_hostfile_is_mpis() -> None:
@@ -234,10 +281,10 @@ def test_the_hostfile_is_mpis() -> None:
     assert render("storage/hostfile.j2", plan=network(), spec=spec) == "node-0 slots=4\nnode-1 slots=4\n"
 
 
-@pytest.mark.parametrize("head", [True, False])
-def test_scripts_are_shell(head: bool) -> None:
+@pytest.mark.parametrize(("head", "simulated"), [(True, True), (False, False)])
+def test_scripts_are_shell(head: bool, simulated: bool) -> None:
     """Every script that a node gets is accepted by a POSIX shell, whatever the programs and names within it."""
-    nodes = network()
+    nodes = network(simulated=simulated)
     values = {
         "spec": ClusterSpec(name="demo"),
         "plan": nodes,
@@ -245,10 +292,12 @@ def test_scripts_are_shell(head: bool) -> None:
         "nodes": 2,
         "is_head": head,
         "peers": nodes.nodes,
-        "units": {unit: one.files for unit, one in slurm.services(head=head).items()},
+        "units": {unit: one.files for unit, one in slurm.services(head=head, gpus_simulated=True).items()},
         "packages": {name: one.slurm_node for name, one in PACKAGES.items()},
         "program": render("slurm/mpi_size.py"),
         "database": ["/a", "/b"],
+        "at_work": "idle|mixed",
+        "busy": "mixed",
         "gpu_device": "/dev/nvidia",
         "token": "t",
         "tries": 1,
