@@ -40,11 +40,11 @@ def network(nodes: int = 2, *, simulated: bool = True) -> NetworkPlan:
     )
 
 
-def hardware(codename: str = "trixie", gpus: int = 8, *, cgroup_v2: bool = True, **fields: int) -> Hardware:
+def hardware(codename: str = "trixie", gpus: int = 8, **fields: int) -> Hardware:
     """A big server, usually."""
-    one = {"memory": 2_000_000, "cpus": 192, "cores": 96, "sockets": 2} | fields
+    one = {"memory": 2_000_000, "cpus": 192, "cores": 96, "sockets": 2, "cgroup_v2": True} | fields
     devices = [f"/dev/nvidia{i}" for i in range(gpus)]
-    return Hardware.model_validate({"codename": codename, "cgroup_v2": cgroup_v2, "gpus": devices, **one})
+    return Hardware.model_validate({"codename": codename, "gpus": devices, **one})
 
 
 def configuration(codename: str = "trixie", *, simulated: bool = True, gpus: int = 8, **fields: int) -> dict[str, str]:
