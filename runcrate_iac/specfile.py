@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from runcrate_iac.errors import SpecError
+from runcrate_iac.model.keys import normalise
 from runcrate_iac.model.spec import ClusterSpec, parse
 
 
@@ -21,13 +24,16 @@ def read_document(path: Path | str) -> dict[str, Any]:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_OneOfEach)  # noqa: S506
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror or error}", "name a spec file, for example cluster.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SpecError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
     if not isinstance(document, dict):
         raise SpecError(f"{path}: must be a mapping of fields such as `name: demo`")
     keys = document.get("ssh_public_keys")
     if isinstance(keys, list):
-        document["ssh_public_keys"] = [_key_text(number, key) for number, key in enumerate(keys)]
+        document["ssh_public_keys"] = [_key_text(path.parent, number, key) for number, key in enumerate(keys)]
+    machine = document.get("machine")
+    if isinstance(machine, dict) and isinstance(machine.get("image"), str):
+        machine["image"] = str(_beside(path.parent, machine["image"]))
     return document
 
 
@@ -47,19 +53,26 @@ def with_user_keys(spec: ClusterSpec) -> ClusterSpec:
     """The spec with the public keys in the user's ``~/.ssh`` where it names none."""
     if spec.ssh_public_keys:
         return spec
-    files = sorted((Path.home() / ".ssh").glob("id_*.pub"))
-    keys = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    keys = []
+    for file in sorted((Path.home() / ".ssh").glob("id_*.pub")):
+        with suppress(OSError, ValueError):  # a certificate, or an old kind of key: not what was asked for by name
+            keys.append(normalise(file.read_text(encoding="utf-8", errors="replace")))
     return parse(spec.model_dump() | {"ssh_public_keys": keys}, "~/.ssh") if keys else spec
 
 
-def _key_text(number: int, key: Any) -> Any:
+def _key_text(folder: Path, number: int, key: Any) -> Any:
     """The key itself, or what is in the file that is named instead of it."""
-    if not isinstance(key, str) or not key.startswith(("/", "~", "./")) or "\n" in key:
+    if not isinstance(key, str) or not key.startswith(("/", "~", "./", "../")) or "\n" in key:
         return key
     try:
-        return Path(key).expanduser().read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise SpecError(f"ssh_public_keys.{number}: {key}: {error.strerror or error}") from None
+        return _beside(folder, key).read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SpecError(f"ssh_public_keys.{number}: {key}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _beside(folder: Path, name: str) -> Path:
+    """The path that a spec file names: relative to the file, since steps run in folders of their own."""
+    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 - leaves an unknown user's ~ as it is
 
 
 class _OneOfEach(yaml.SafeLoader):

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NoReturn
 
 from runcrate_iac import notify
-from runcrate_iac.errors import RuncrateError
+from runcrate_iac.errors import RuncrateError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import Note
@@ -44,8 +44,9 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     """Do a step's work between its events in the ledger, and move the cluster's state by how it ended."""
     view = ledger.current(cluster)
     if view is None:
-        msg = f"{cluster} is not reserved"
-        raise RuntimeError(msg)
+        raise StepFailed(
+            f"{cluster} is not up: its machines were released", "destroy the stack, then bring it up again"
+        )
     if happened := before_step(view.state, step):
         ledger.record(cluster, view.cluster_id, happened, step=step)
     ledger.note(cluster, view.cluster_id, Note.STEP_STARTED, step=step)

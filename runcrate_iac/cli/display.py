@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -46,10 +47,13 @@ class Display:
     def __call__(self, event: Event) -> None:
         """Show one event."""
         self._begun = self._begun or event.time
+        with suppress(OSError):  # the terminal may be gone; the work goes on, or ends in order
+            self._show(event, (event.time - self._begun).total_seconds())
+
+    def _show(self, event: Event, seconds: float) -> None:
         if self._json:
             sys.stderr.write(event.model_dump_json() + "\n")
         elif self._live is None:
-            seconds = (event.time - self._begun).total_seconds()
             sys.stderr.write(f"[{seconds:6.1f} s] {line(event)}\n")
         else:
             self._steps.setdefault(event.step, _StepRow(event.step)).take(event)
@@ -80,7 +84,7 @@ class _StepRow:
     def render(self) -> RenderableType:
         sign, style = SIGN.get(self.mark, ("", ""))
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(sign, style) if sign else self._spinner, Text(f"{self.step:9}", "bold"), self.message)
+        grid.add_row(Text(sign, style) if sign else self._spinner, Text(f"{self.step:9}", "bold"), Text(self.message))
         rows: list[RenderableType] = [grid]
         if not sign:
             rows += [Text(f"    {node:8} {message}", "dim") for node, message in sorted(self.nodes.items())]

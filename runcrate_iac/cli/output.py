@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.offer import Offer
@@ -34,7 +35,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows under their columns' names."""
     grid = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
+        grid.add_row(*(Text(str(cell)) for cell in row))
     console.print(grid)
 
 

@@ -6,6 +6,7 @@ import time
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from runcrate_iac import steps
 from runcrate_iac.cli import output
@@ -75,11 +76,12 @@ def _show(view: View, machines: dict[str, MachineState]) -> None:
     rows = [(name, private_address(index), state) for index, (name, state) in enumerate(machines.items())]
     output.table(("node", "private address", "machine"), rows)
     for condition in broken(view.conditions):
-        output.console.print(f"[red]✗[/] {sentence(condition)}")
+        output.console.print(f"[red]✗[/] {escape(sentence(condition))}")
 
 
 def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
-    from runcrate_iac.provision.step import perform  # noqa: PLC0415 - only --check needs it
+    from runcrate_iac.engine.lock import locked  # noqa: PLC0415 - only --check needs them
+    from runcrate_iac.provision.step import perform  # noqa: PLC0415
 
     if view.state not in CHECKABLE:
         raise Refused(f"{view.name} is {view.state}: there is nothing to check", "bring it up first")
@@ -90,7 +92,7 @@ def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
         "machines": view.machines,
     }
     document = StepInput(spec=view.spec, made=Made(**made))
-    with Display(as_json=as_json) as display:
+    with locked(view.name, "status --check"), Display(as_json=as_json) as display:
         feed = Feed(view.name, Step.CHECK, display)
         steps.record(ledger, view.name, Step.CHECK, lambda: perform(Step.CHECK, document, time.time(), feed.emit), feed)
     return ledger.current(view.name) or view

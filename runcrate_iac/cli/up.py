@@ -49,9 +49,9 @@ def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> N
         view, changed = transaction.up(wanted, engine, display)
     if as_json:
         output.document(view.model_dump(mode="json") | {"resources_changed": changed})
-        return
-    said = f"{view.name} is {view.state}" + ("" if changed else "; nothing to change")
-    output.console.print(f"\n[bold green]{said}[/]\n{next_lines(view)}")
+    else:
+        said = f"{view.name} is {view.state}" + ("" if changed else "; nothing to change")
+        output.console.print(f"\n[bold green]{said}[/]\n{next_lines(view)}")
     if view.state is State.DEGRADED:
         raise typer.Exit(4)
 

@@ -47,7 +47,7 @@ class Cluster(pulumi.ComponentResource):
         made = self._machines(name, declared, spec)
         last: pulumi.Resource | None = None
         for step in (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.CHECK):
-            document = pulumi.Output.all(spec, made).apply(partial(_step_document, step))
+            document = pulumi.Output.all(spec, made).apply(partial(_step_document, step, owner()))
             depends = pulumi.ResourceOptions(parent=self, depends_on=[last] if last else None)
             last = command(f"{name}-{step}", "runcrate_iac.provision", step, document, opts=depends)
         facts = made.apply(json.loads)
@@ -69,6 +69,6 @@ class Cluster(pulumi.ComponentResource):
         ).stdout
 
 
-def _step_document(step: Step, known: list[Any]) -> str:
+def _step_document(step: Step, of: str, known: list[Any]) -> str:
     spec, made = known
-    return documents.step_document(spec, step, made)
+    return documents.step_document(spec, step, of, made)

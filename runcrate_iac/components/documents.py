@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
@@ -47,12 +48,21 @@ def given_machine(index: int, args: Mapping[str, Any]) -> Machine:
     return Machine(index=index, id=f"{fields['host']}:{fields.get('port', 22)}", **fields)
 
 
+def repairs(name: str, owner: str) -> int:
+    """How often a node of this stack's cluster was found lost, by the ledger: what makes the steps run again."""
+    view = Ledger().current(name)
+    return view.losses if view is not None and view.owner == owner else 0
+
+
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:
     """The machines step's input."""
     machines = tuple(given_machine(index, args) for index, args in enumerate(given or ()))
-    return MachinesJob(spec=spec, owner=owner, given=machines).model_dump_json()
+    job = MachinesJob(spec=spec, owner=owner, given=machines, repairs=repairs(spec.name, owner))
+    return job.model_dump_json()
 
 
-def step_document(spec: ClusterSpec, step: Step, made: str) -> str:
+def step_document(spec: ClusterSpec, step: Step, owner: str, made: str) -> str:
     """The input of a step on the nodes, from the machines step's output."""
-    return StepInput(spec=relevant(spec, step), made=Made.model_validate_json(made)).model_dump_json()
+    machines = Made.model_validate_json(made)
+    document = StepInput(spec=relevant(spec, step), made=machines, repairs=repairs(spec.name, owner))
+    return document.model_dump_json()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -16,16 +17,18 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """Counts interrupts while it is entered; ``asked`` says that the work is to end in order."""
 
-    def __init__(self, cluster: str) -> None:
-        """``cluster``: the name that the messages tell the user to `down`."""
+    def __init__(self, cluster: str, first: str) -> None:
+        """``cluster``: what the user is told to `down`; ``first``: what the first interrupt leads to."""
         self.asked = False
+        self._first = first
         self.on_second: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._before: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Self:
         """Take the signals over."""
-        self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup(1)
+        self._before = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(
@@ -38,8 +41,13 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self.asked:
             self.on_second()
-            sys.stderr.write(f"\nleft at once; finish with: runcrate-iac down {self._cluster}\n")
-            sys.stderr.flush()
+            _say(f"left at once; finish with: runcrate-iac down {self._cluster}")
             os._exit(LEFT_AT_ONCE)
         self.asked = True
-        sys.stderr.write("\nrolling back, press again to leave now\n")
+        _say(f"{self._first}, press again to leave now")
+
+
+def _say(message: str) -> None:
+    with suppress(OSError):  # the terminal may be what went
+        sys.stderr.write(f"\n{message}\n")
+        sys.stderr.flush()

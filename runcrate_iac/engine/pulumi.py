@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -32,15 +33,18 @@ class Stack:
     def __init__(self, engine: Engine, name: str, program: Callable[[], None] | None = None) -> None:
         """``program`` declares the resources; None where only ``destroy`` is wanted."""
         root = private_dir(state_dir() / "pulumi")
-        work = private_dir(_work(name))
+        self._work = private_dir(_work(name))
+        self._name = name
         self._log = private_dir(cluster_dir(name) / "logs") / "pulumi.log"
         self._command = _Command(engine, self._log)
-        self._stack = automation.create_or_select_stack(
+        self._stack = _run(
+            self._log,
+            automation.create_or_select_stack,
             stack_name=name,
             project_name=PROJECT,
             program=program or _nothing,
             opts=automation.LocalWorkspaceOptions(
-                work_dir=str(work),
+                work_dir=str(self._work),
                 env_vars={
                     **engine.env(),
                     "PULUMI_BACKEND_URL": private_dir(root / "state").as_uri(),
@@ -52,10 +56,12 @@ class Stack:
         )
 
     def up(self) -> int:
-        """Make the resources as declared; return how many changed.
+        """Make the resources as declared; return how many changed. What a killed Pulumi left is ended first.
 
         Raises :class:`PulumiFailed`; :class:`Refused` where another Pulumi works on the stack.
         """
+        end_orphans(self._name)
+        _run(self._log, self._stack.cancel)
         result = _run(self._log, self._stack.up, suppress_outputs=True, color="never")
         return sum(count for kind, count in (result.summary.resource_changes or {}).items() if str(kind) != "same")
 
@@ -65,17 +71,27 @@ class Stack:
         return {str(getattr(kind, "value", kind)): count for kind, count in result.change_summary.items()}
 
     def destroy(self) -> None:
-        """Delete every resource, and the stack with its history; what a killed Pulumi left pending is forgotten."""
-        self._stack.cancel()
+        """Delete every resource, and the stack with its history; what a killed Pulumi left is ended first."""
+        end_orphans(self._name)
+        _run(self._log, self._stack.cancel)
         _run(self._log, self._stack.destroy, color="never", refresh=False, remove=True)
+        shutil.rmtree(self._work)
 
-    def interrupt(self) -> None:
-        """Ask a running operation to end: its commands are ended, and what it did is in the state."""
-        self._command.signal(signal.SIGINT)
+    def interrupt(self) -> bool:
+        """Ask a running operation to end: its commands are ended, and what it did is in the state.
+
+        Returns whether one was running to be asked.
+        """
+        return self._command.signal(signal.SIGINT)
 
     def kill(self) -> None:
         """End a running operation and its commands at once."""
         self._command.kill()
+
+
+def left_behind(name: str) -> bool:
+    """Whether a stack of that name may still have resources, since it was not destroyed to its end."""
+    return _work(name).exists()
 
 
 def end_orphans(name: str) -> None:
@@ -117,7 +133,11 @@ def _nothing() -> None:
 def _passphrase(root: Path) -> Path:
     path = root / "passphrase"
     if not path.exists():
-        write_atomic(path, secrets.token_urlsafe(32))
+        mine = root / f"passphrase.{os.getpid()}"
+        write_atomic(mine, secrets.token_urlsafe(32))
+        with suppress(FileExistsError):  # two commands at once: the first one's holds
+            path.hardlink_to(mine)
+        mine.unlink()
     return path
 
 
@@ -138,7 +158,9 @@ class _Command(automation.PulumiCommand):
         on_output: Callable[[str], Any] | None = None,  # noqa: ARG002
         on_error: Callable[[str], Any] | None = None,  # noqa: ARG002
     ) -> automation.CommandResult:
-        env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
+        # The user's own Pulumi settings are not this stack's; a passphrase in the shell would win over the file.
+        env = {key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")}
+        env |= {**additional_env, "PULUMI_AUTOMATION_API": "true"}
         command = [self.command, "--non-interactive", *args]
         pipe = subprocess.PIPE
         with subprocess.Popen(
@@ -148,21 +170,26 @@ class _Command(automation.PulumiCommand):
             stdout, stderr = self._running.communicate()
             code = self._running.returncode
         self._running = None
-        with self._log.open("a") as log:
+        with suppress(OSError), self._log.open("a") as log:
             log.write(f"$ pulumi {' '.join(args)}\n{stdout}\n{stderr}\n")
         result = automation.CommandResult(stdout=stdout.rstrip(), stderr=stderr.rstrip(), code=code)
         if code != 0:
             raise automation.errors.create_command_error(result)
         return result
 
-    def signal(self, number: int) -> None:
-        if self._running is not None and self._running.poll() is None:
-            self._running.send_signal(number)
+    def signal(self, number: int) -> bool:
+        running = self._running
+        if running is None or running.poll() is not None:
+            return False
+        running.send_signal(number)
+        return True
 
     def kill(self) -> None:
-        if self._running is None or self._running.poll() is not None:
+        running = self._running
+        if running is None or running.poll() is not None:
             return
-        processes = psutil.Process(self._running.pid).children(recursive=True)
-        self._running.kill()
-        for process in processes:
-            _kill(process)
+        with suppress(psutil.NoSuchProcess):
+            processes = psutil.Process(running.pid).children(recursive=True)
+            running.kill()
+            for process in processes:
+                _kill(process)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from threading import Thread
+from typing import NoReturn
 
 from runcrate_iac.engine.install import Engine
 from runcrate_iac.engine.interrupts import Interrupts
 from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
-from runcrate_iac.engine.pulumi import PulumiFailed, Stack, end_orphans
+from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
 from runcrate_iac.errors import Degraded, Failed, Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow, position
-from runcrate_iac.ledger.view import View
+from runcrate_iac.ledger.view import Entry, Note, View
 from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider
-from runcrate_iac.model.conditions import broken, sentence
+from runcrate_iac.model.conditions import Condition, broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State
+from runcrate_iac.model.network import MachineState, node_name
 from runcrate_iac.model.progress import Event, Step
 from runcrate_iac.model.spec import ClusterSpec
 
+UNFINISHED = (State.PROVISIONING, State.FAILED, State.TERMINATING)
+"""States of a cluster that Pulumi may not know of."""
 BACKSTOP_SECONDS = 30.0
 """How long after the deadline a Pulumi operation that hangs is cut off; the steps themselves keep the deadline."""
 KILL_SECONDS = 20.0
@@ -38,17 +45,21 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
     are up and storage or software is not.
     """
     ledger = Ledger()
-    with locked(spec.name, "up"), Interrupts(spec.name) as interrupts:
+    with locked(spec.name, "up"), Interrupts(spec.name, "rolling back") as interrupts:
         before = ledger.current(spec.name)
         if before is not None:
             machines.refuse_change(before, spec, owner(spec.name))
+            _notice_lost(before, ledger)
+        elif left_behind(spec.name):
+            Stack(engine, spec.name).destroy()  # of a cluster that has been released, or was never made
+        since = max((entry.seq for entry in ledger.entries(spec.name)), default=0)
         stack = Stack(engine, spec.name, program(spec))
         interrupts.on_second = stack.kill
         try:
             changed = _watched(stack, spec, ledger, interrupts, on_event)
-        except (PulumiFailed, _Interrupted, _TooLate) as error:
-            _settle(spec, stack, ledger, error, on_event, fresh=before is None)
-            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, the cluster is whole or it is released
+            news = _News(error, ledger.entries(spec.name, since), fresh=before is None)
+            _settle(spec, stack, ledger, on_event, news)
         view = ledger.current(spec.name)
         if view is None:
             raise Failed(f"{spec.name} was ended while it came up")
@@ -58,20 +69,34 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
 def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
     """Release every machine together and prove it, then tidy Pulumi's state; None where there was nothing to do.
 
-    Raises :class:`Refused` where the cluster is another stack's;
-    :class:`~runcrate_iac.errors.Leftover` where a machine can't be proved gone: it can be called again.
+    A cluster of another stack is ended by that stack, unless it never came up: then Pulumi may not know of it.
+    Raises :class:`Refused` where it is another stack's; :class:`~runcrate_iac.errors.Leftover` where a machine
+    can't be proved gone: it can be called again.
     """
     ledger = Ledger()
-    with locked(name, "down"), Interrupts(name):
+    with locked(name, "down"), Interrupts(name, "finishing") as interrupts:
         view = ledger.current(name)
-        if view is None:
-            return None
-        if view.owner != owner(name):
-            raise Refused(f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project")
-        after = _release(view, ledger, on_event)
-        if engine is not None:
-            Stack(engine, name).destroy()
-        return after
+        if view is not None:
+            if view.owner != owner(name) and view.state not in UNFINISHED:
+                raise Refused(
+                    f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
+                )
+            view = _release(view, ledger, on_event)
+        if engine is not None and left_behind(name):
+            stack = Stack(engine, name)
+            interrupts.on_second = stack.kill
+            stack.destroy()
+        return view
+
+
+def _notice_lost(view: View, ledger: Ledger) -> None:
+    """Put a machine that no longer runs into the ledger, so that the steps run again and repair it."""
+    if view.state is not State.READY or view.spec.provider == GivenProvider.name:
+        return
+    found = {machine.index: machine.state for machine in provider(view.spec.provider).list(view.cluster_id)}
+    lost = [node_name(index) for index in range(view.spec.nodes) if found.get(index) is not MachineState.RUNNING]
+    if lost:
+        ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=f"{', '.join(lost)}: not running")
 
 
 class _Interrupted(RuncrateError):
@@ -84,36 +109,41 @@ class _TooLate(RuncrateError):
 
 def _watched(stack: Stack, spec: ClusterSpec, ledger: Ledger, interrupts: Interrupts, on_event: OnEvent) -> int:
     """Run ``stack.up`` in a thread; this one passes the news on, and ends it on an interrupt or when it is late."""
-    result: list[int] = []
-    errors: list[BaseException] = []
+    if interrupts.asked:
+        raise _Interrupted("interrupted")
+    done: Future[int] = Future()
+    thread = Thread(target=_into, args=(done, stack.up), name="pulumi up", daemon=True)
     ending: list[tuple[float, RuncrateError]] = []
-
-    def work() -> None:
-        try:
-            result.append(stack.up())
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            errors.append(error)
-
-    thread = Thread(target=work, name="pulumi up", daemon=True)
 
     def wait() -> bool:
         thread.join(0.1)
         if ending and time.monotonic() > ending[0][0]:
             stack.kill()
-        elif not ending and (reason := _reason_to_end(spec.name, ledger, interrupts)):
+        elif not ending and (reason := _reason_to_end(spec.name, ledger, interrupts)) and stack.interrupt():
             ending.append((time.monotonic() + KILL_SECONDS, reason))
-            stack.interrupt()
         return thread.is_alive()
 
     start = position(spec.name)
     thread.start()
-    for event in follow(spec.name, start, wait):
-        on_event(event)
+    try:
+        for event in follow(spec.name, start, wait):
+            on_event(event)
+    finally:
+        if thread.is_alive():
+            stack.kill()
+            thread.join(KILL_SECONDS)
     if ending:
         raise ending[0][1]
-    if errors:
-        raise errors[0]
-    return result[0]
+    if interrupts.asked:
+        raise _Interrupted("interrupted")
+    return done.result()
+
+
+def _into(done: Future[int], work: Callable[[], int]) -> None:
+    try:
+        done.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        done.set_exception(error)
 
 
 def _reason_to_end(name: str, ledger: Ledger, interrupts: Interrupts) -> RuncrateError | None:
@@ -125,34 +155,48 @@ def _reason_to_end(name: str, ledger: Ledger, interrupts: Interrupts) -> Runcrat
     return None
 
 
-def _settle(
-    spec: ClusterSpec, stack: Stack, ledger: Ledger, error: RuncrateError, on_event: OnEvent, *, fresh: bool
-) -> None:
-    """Decide what a failed attempt leaves: everything released, or a degraded cluster; raises which."""
-    view = ledger.current(spec.name)
-    if view is None or view.owner != owner(spec.name):
-        raise Failed(f"{spec.name}: nothing was reserved: {error.message}", error.remedy) from error
-    facts = "\n".join(sentence(condition) for condition in broken(view.conditions)) or error.message
-    abandoned = fresh and isinstance(error, _Interrupted)
-    if view.state is State.PROVISIONING or abandoned:
-        if view.state is State.PROVISIONING:
-            ledger.record(spec.name, view.cluster_id, Happened.START_FAILED, reason=facts)
-        _release(view, ledger, on_event)
-        stack.destroy()
-        what = "interrupted" if isinstance(error, _Interrupted) else facts
-        count = len(view.machines) or spec.nodes
+class _News:
+    """What an attempt put into the ledger before it failed."""
+
+    def __init__(self, error: Exception, entries: list[Entry], *, fresh: bool) -> None:
+        self.error = error
+        self.fresh = fresh
+        self.reserved = any(entry.type == Happened.RESERVED for entry in entries) or not fresh
+        failed = [entry.data for entry in entries if entry.type == Note.STEP_ENDED and not entry.data["ok"]]
+        found = [Condition.model_validate(c) for c in failed[-1]["conditions"]] if failed else []
+        facts = "\n".join(sentence(condition) for condition in broken(found))
+        self.interrupted = isinstance(error, _Interrupted)
+        self.what = "interrupted" if self.interrupted else facts or getattr(error, "message", repr(error))
+        self.remedy = "" if facts else getattr(error, "remedy", "")
+
+
+def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, news: _News) -> NoReturn:
+    """Decide what a failed attempt leaves, everything released or a degraded cluster, and raise which."""
+    view = ledger.latest(spec.name)
+    if view is None or view.owner != owner(spec.name) or not news.reserved:
+        raise Failed(f"{spec.name}: nothing was reserved: {news.what}", news.remedy) from news.error
+    abandoned = news.fresh and news.interrupted
+    if abandoned or view.state in (State.PROVISIONING, State.FAILED):
+        after = _release(view, ledger, on_event)
+        with suppress(RuncrateError):  # the machines are gone; the next `up` clears what Pulumi still notes
+            stack.destroy()
         raise Failed(
-            f"{spec.name}: {what}\nreleased {count} of {count} machines, nothing is billed",
-            f"runcrate-iac events {spec.name} tells what happened; nothing starts again by itself",
-        ) from error
-    raise Degraded(f"{spec.name} is {view.state}: {facts}", f"mend that, then run the same `up` again: {spec.name}")
+            f"{spec.name}: {news.what}\n{machines.told(after)}",
+            news.remedy or f"runcrate-iac events {spec.name} tells what happened; nothing starts again by itself",
+        ) from news.error
+    if view.state is State.INSTALLING:
+        view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
+    raise Degraded(
+        f"{spec.name} is {view.state}: {news.what}",
+        news.remedy or f"mend that, then run the same `up` again: {spec.name}",
+    ) from news.error
 
 
 def _release(view: View, ledger: Ledger, on_event: OnEvent) -> View:
     """Release without Pulumi, which may be what broke."""
     end_orphans(view.name)
-    feed = Feed(view.name, Step.MACHINES, on_event)
-    latest = ledger.current(view.name) or view
-    after = machines.release(latest, provider(view.spec.provider), ledger, feed.report, time.sleep)
+    latest = ledger.latest(view.name) or view
+    source, feed = provider(view.spec.provider), Feed(view.name, Step.MACHINES, on_event)
+    after = machines.give_up(latest, source, ledger, feed.report, time.sleep, reason="ended before it had joined")
     machines.forget(view.name)
     return after

@@ -69,6 +69,8 @@ class View(Model):
     machines: tuple[Machine, ...] = ()
     gone: tuple[str, ...] = ()
     """Ids of machines that are proved gone."""
+    losses: int = 0
+    """How often it was ready and a node was found lost."""
     released: bool = False
     """The provider was asked and nothing is left."""
     findings: dict[Step, tuple[Condition, ...]] = Field(default_factory=dict)
@@ -130,6 +132,8 @@ def _advance(view: View, happened: Happened, at: datetime) -> dict[str, Any]:
     change: dict[str, Any] = {"state": advance(view.state, happened), "since": at}
     if happened in (Happened.JOINED, Happened.JOINED_BARE):
         change["joined_at"] = at
+    if happened is Happened.NODE_LOST:
+        change["losses"] = view.losses + 1
     if happened is Happened.RELEASED:
         change |= {"released": True, "ended_at": at}
     return change

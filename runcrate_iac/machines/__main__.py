@@ -6,16 +6,19 @@ import sys
 import time
 
 from runcrate_iac import steps
-from runcrate_iac.errors import RuncrateError, SpecError
+from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.view import View
 from runcrate_iac.machines import step
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.registry import provider
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import MachinesJob
+from runcrate_iac.model.lifecycle import State, after_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
+from runcrate_iac.model.spec import Software
 
 
 def main() -> None:
@@ -33,11 +36,10 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     feed.tell(Mark.STARTED, f"reserving {job.spec.nodes} machines")
     try:
         made = step.reserve(job, source, ledger, feed.report)
-    except RuncrateError as error:
-        feed.tell(Mark.FAILED, str(error), getattr(error, "node", None))
+    except BaseException as error:
+        feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))
         if (view := ledger.current(job.spec.name)) and view.owner == job.owner:
-            outcome = Outcome(step=Step.MACHINES, ok=False, conditions=(_condition(error),))
-            steps.note_end(ledger, view.name, view.cluster_id, outcome, round(time.monotonic() - begun, 1))
+            _fail(view, error, source, ledger, feed, seconds=round(time.monotonic() - begun, 1))
         raise
     seconds = round(time.monotonic() - begun, 1)
     up = Condition(type="MachinesUp", status=Status.TRUE, reason="AllUp", message=f"{job.spec.nodes} machines up")
@@ -47,15 +49,23 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     sys.stdout.write(made.model_dump_json() + "\n")
 
 
-def _condition(error: RuncrateError) -> Condition:
-    return Condition(
+def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, feed: Feed, *, seconds: float) -> None:
+    """Note the failure; a cluster that was starting is given up at once, since Pulumi deletes only what was made."""
+    condition = Condition(
         type="MachinesUp",
         status=Status.FALSE,
         reason=type(error).__name__,
-        message=error.message,
-        remedy=error.remedy,
+        message=str(getattr(error, "message", error)) or "interrupted",
+        remedy=getattr(error, "remedy", ""),
         node=getattr(error, "node", None),
     )
+    outcome = Outcome(step=Step.MACHINES, ok=False, conditions=(condition,))
+    steps.note_end(ledger, view.name, view.cluster_id, outcome, seconds)
+    if view.state is State.PROVISIONING:
+        step.give_up(view, source, ledger, feed.report, time.sleep, reason=condition.message)
+        step.forget(view.name)
+    elif happened := after_step(view.state, Step.MACHINES, ok=False, bare=view.spec.software is Software.NONE):
+        ledger.record(view.name, view.cluster_id, happened, step=Step.MACHINES)
 
 
 def _release(job: MachinesJob, source: Provider) -> None:

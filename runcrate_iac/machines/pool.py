@@ -18,7 +18,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.machines.registry import provider
-from runcrate_iac.machines.step import forget, release_until_gone
+from runcrate_iac.machines.step import forget, listed, release_until_gone
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
@@ -46,12 +46,12 @@ def argument(machine: Machine) -> dict[str, object]:
 
 
 def _reserve(job: MachinesJob, source: Provider) -> None:
-    spec, feed = job.spec, Feed(job.spec.name, Step.MACHINES)
+    spec, feed = job.spec, Feed(mark(job), Step.MACHINES)
     if not source.list(mark(job)):
         source.offers(spec.machine, spec.nodes)
     if isinstance(source, HasPreparation):
         source.prepare(spec.machine, feed.report)
-    identity = cluster_key(spec.name)
+    identity = cluster_key(mark(job))
     request = Reservation(
         cluster_id=mark(job),
         nodes=spec.nodes,
@@ -60,16 +60,19 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
         identity_file=identity,
         deadline=time.time() + spec.join_timeout,
     )
-    machines = source.reserve(request, feed.report)
+    try:
+        machines = source.reserve(request, feed.report)
+    except BaseException:
+        _release(job, source)  # Pulumi does not know a resource that failed, and would never delete it
+        raise
     sys.stdout.write(json.dumps([argument(machine) for machine in machines]) + "\n")
 
 
 def _release(job: MachinesJob, source: Provider) -> None:
-    left = release_until_gone(mark(job), source, Feed(job.spec.name, Step.MACHINES).report, time.sleep)
+    _, left = release_until_gone(mark(job), source, Feed(mark(job), Step.MACHINES).report, time.sleep)
     if left:
-        listed = ", ".join(machine.id for machine in left)
-        raise Leftover(f"{job.spec.name}: the provider still lists {listed}", "run `pulumi destroy` again")
-    forget(job.spec.name)
+        raise Leftover(f"{job.spec.name}: the provider still lists {listed(left)}", "run `pulumi destroy` again")
+    forget(mark(job))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ from decimal import Decimal
 from runcrate_iac.errors import Leftover, Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model.documents import MachinesJob, Made
-from runcrate_iac.model.lifecycle import TABLE, Happened
-from runcrate_iac.model.network import Machine, node_name
+from runcrate_iac.model.lifecycle import TABLE, Happened, State
+from runcrate_iac.model.network import Machine, node_name, plan
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
@@ -35,7 +36,7 @@ def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     refuse_unsendable(spec)
     view = ledger.current(spec.name)
     if view is None:
-        offers = _offers(spec, provider)
+        offers = _offers(job, provider)
         if isinstance(provider, HasPreparation):
             provider.prepare(spec.machine, report)
         view = _intend(job, offers[0].price.usd, ledger)
@@ -90,7 +91,12 @@ def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
         )
 
 
-def _offers(spec: ClusterSpec, provider: Provider) -> Sequence[Offer]:
+def _offers(job: MachinesJob, provider: Provider) -> Sequence[Offer]:
+    spec = job.spec
+    try:
+        plan(job.given)
+    except ValueError as error:
+        raise SpecError(f"machines: {error}", "give each machine an address of its own") from None
     offers = provider.offers(spec.machine, spec.nodes)
     if not offers:
         raise SpecError(f"no offer of {provider.name} for {spec.nodes} × {spec.machine.gpus} {spec.machine.gpu} now")
@@ -99,15 +105,25 @@ def _offers(spec: ClusterSpec, provider: Provider) -> Sequence[Offer]:
 
 def _intend(job: MachinesJob, usd_per_hour: Decimal, ledger: Ledger) -> View:
     spec = job.spec
-    return ledger.record(
-        spec.name,
-        f"{spec.name}-{secrets.token_hex(4)}",
-        Happened.RESERVED,
-        owner=job.owner,
-        spec=spec.model_dump(mode="json"),
-        deadline=(datetime.now(UTC) + timedelta(seconds=spec.join_timeout)).isoformat(),
-        price_per_hour=str(usd_per_hour),
-    )
+    facts = {
+        "owner": job.owner,
+        "spec": spec.model_dump(mode="json"),
+        "deadline": (datetime.now(UTC) + timedelta(seconds=spec.join_timeout)).isoformat(),
+        "price_per_hour": str(usd_per_hour),
+    }
+    try:
+        return ledger.record(spec.name, f"{spec.name}-{secrets.token_hex(4)}", Happened.RESERVED, **facts)
+    except ValueError as error:  # another process was faster
+        raise Refused(f"{spec.name} was reserved just now: {error}", "take another name, or end that one") from None
+
+
+def give_up(
+    view: View, provider: Provider, ledger: Ledger, report: Report, pause: Callable[[float], None], *, reason: str
+) -> View:
+    """End a cluster that could not start: failed, and every machine released (C8)."""
+    if view.state is State.PROVISIONING:
+        view = ledger.record(view.name, view.cluster_id, Happened.START_FAILED, reason=reason)
+    return view if view.over else release(view, provider, ledger, report, pause)
 
 
 def release(view: View, provider: Provider, ledger: Ledger, report: Report, pause: Callable[[float], None]) -> View:
@@ -118,32 +134,59 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    asked = {machine.id: machine for machine in (*view.machines, *provider.list(cluster_id))}
-    known = {key: machine for key, machine in asked.items() if key not in view.gone}
-    left = release_until_gone(cluster_id, provider, report, pause)
-    proof = f"{provider.name} was asked after the release and does not list it"
-    for key in sorted(known.keys() - {machine.id for machine in left}):
-        ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=node_name(known[key].index), proof=proof)
+    seen, left = release_until_gone(cluster_id, provider, report, pause)
+    if provider.name != GivenProvider.name:  # those stay: their own resources end them
+        known = {machine.id: machine for machine in view.machines} | seen
+        proof = f"{provider.name} was asked after the release and does not list it"
+        for key in sorted(known.keys() - {machine.id for machine in left} - set(view.gone)):
+            ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=node_name(known[key].index), proof=proof)
     if left:
-        listed = ", ".join(f"node-{machine.index} ({machine.id})" for machine in left)
-        raise Leftover(f"{name}: the provider still lists {listed}", f"runcrate-iac down {name}")
-    report(f"released {len(known)} of {len(known)} machines, nothing is billed", None)
-    return ledger.record(name, cluster_id, Happened.RELEASED)
+        raise Leftover(f"{name}: the provider still lists {listed(left)}", f"runcrate-iac down {name}")
+    after = ledger.record(name, cluster_id, Happened.RELEASED)
+    report(told(after), None)
+    return after
+
+
+def told(view: View) -> str:
+    """What the release of a cluster came to, in a sentence."""
+    bill = "no longer billed" if view.joined_at else "nothing is billed"
+    return f"released {len(view.gone)} of {len(view.gone)} machines, {bill}"
+
+
+def listed(machines: Sequence[Machine]) -> str:
+    """The machines as a list for people, with the provider's ids."""
+    return ", ".join(f"{node_name(machine.index)} ({machine.id})" for machine in machines)
 
 
 def release_until_gone(
     cluster_id: str, provider: Provider, report: Report, pause: Callable[[float], None]
-) -> Sequence[Machine]:
-    """Ask the provider to release, then to list, until none is left or :data:`PROOF_SECONDS` are over; the rest."""
+) -> tuple[dict[str, Machine], Sequence[Machine]]:
+    """Ask the provider to release, then to list, until none is left or :data:`PROOF_SECONDS` are over.
+
+    Returns every machine that it listed on the way, by id, and those that it lists still. What it answers
+    badly is asked again (F14); raises :class:`Leftover` where it still does so at the end.
+    """
+    seen: dict[str, Machine] = {}
     waited, wait = 0.0, 0.5
     while True:
-        provider.release(cluster_id, report)
-        left = provider.list(cluster_id)
-        if not left or waited >= PROOF_SECONDS:
-            return left
-        report(f"waiting for {len(left)} machines to be gone", None)
+        failure, left = "", ()  # type: tuple[str, Sequence[Machine]]
+        try:
+            seen |= {machine.id: machine for machine in provider.list(cluster_id)}
+            provider.release(cluster_id, report)
+            left = provider.list(cluster_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the machines may still be there
+            failure = f"{type(error).__name__}: {error}"
+        if not failure and not left:
+            return seen, ()
+        if waited >= PROOF_SECONDS:
+            break
+        report(f"asking again: {failure or f'{len(left)} machines are still there'}", None)
         pause(wait)
         waited, wait = waited + wait, min(wait * 2, 10)
+    if failure:
+        known = f"; it last listed {listed(list(seen.values()))}" if seen else ""
+        raise Leftover(f"{cluster_id}: {provider.name} can't be asked: {failure}{known}", "run the same again later")
+    return seen, left
 
 
 def forget(cluster: str) -> None:

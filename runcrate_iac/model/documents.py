@@ -18,6 +18,8 @@ class MachinesJob(Model):
     """The Pulumi stack: ``organization/project/stack``. A name belongs to one stack at a time."""
     given: tuple[Machine, ...] = ()
     """The machines, where the user's program made them."""
+    repairs: int = 0
+    """How often a node of this cluster was found lost: one more, and the step runs again."""
 
 
 class Made(Model):
@@ -36,3 +38,5 @@ class StepInput(Model):
 
     spec: ClusterSpec
     made: Made
+    repairs: int = 0
+    """As in :class:`MachinesJob`."""

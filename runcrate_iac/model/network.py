@@ -88,6 +88,10 @@ def private_address(index: int) -> IPv4Address:
     return PRIVATE_NETWORK[index + 1]
 
 
+def _endpoint(address: str) -> str:
+    return f"[{address}]:{WIREGUARD_PORT}" if ":" in address else f"{address}:{WIREGUARD_PORT}"
+
+
 def plan(machines: Sequence[Machine]) -> NetworkPlan:
     """The plan for these machines, by their index.
 
@@ -102,7 +106,7 @@ def plan(machines: Sequence[Machine]) -> NetworkPlan:
             index=machine.index,
             name=node_name(machine.index),
             address=str(private_address(machine.index)),
-            endpoint=f"{machine.endpoint or machine.host}:{WIREGUARD_PORT}",
+            endpoint=_endpoint(machine.endpoint or machine.host),
             machine=machine,
         )
         for machine in ordered

@@ -6,13 +6,24 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import ByteSize, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError, field_validator
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.keys import public_key
 
 GIB = 1024**3
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        msg = "must be a number, not yes or no"
+        raise ValueError(msg)  # noqa: TRY004 - pydantic reports ValueError by field
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_bool)]
+"""A whole number; YAML's ``yes`` is not 1."""
 
 
 class Software(StrEnum):
@@ -36,9 +47,9 @@ class MachineSpec(Model):
     kind: Kind = Kind.VM
     gpu: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")] = "H100"
     """The GPU's model, as offers name it."""
-    gpus: int = 8
+    gpus: Count = 8
     """GPUs per machine: 1, 2, 4 or 8."""
-    cpus: Annotated[int, Field(ge=1, le=256)] = 1
+    cpus: Annotated[Count, Field(ge=1, le=256)] = 1
     """Virtual CPUs per machine; what a provider that makes its own machines uses."""
     memory: ByteSize = ByteSize(GIB)
     """Memory per machine in bytes (``2GiB``); what a provider that makes its own machines uses."""
@@ -77,7 +88,7 @@ class ClusterSpec(Model):
 
     name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
     """Lower-case letters, digits and ``-``; starts with a letter; 40 characters at most."""
-    nodes: Annotated[int, Field(ge=2, le=64)] = 2
+    nodes: Annotated[Count, Field(ge=2, le=64)] = 2
     software: Software = Software.NONE
     provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "local"
     machine: MachineSpec = MachineSpec()
@@ -85,7 +96,7 @@ class ClusterSpec(Model):
     """OpenSSH public keys that may log in; empty means those of the user's own ssh."""
     notify: tuple[Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$", max_length=254)], ...] = ()
     """Email addresses that are told when the cluster is ready (C6)."""
-    join_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] = 25 * 60
+    join_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] = 25 * 60
     """Seconds from the reservation within which all nodes must reach all (C8: 25 minutes)."""
 
     @field_validator("ssh_public_keys")

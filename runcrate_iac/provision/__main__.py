@@ -30,9 +30,11 @@ def main() -> None:
 
 
 def _recorded(step: Step, document: StepInput) -> Outcome:
-    feed = Feed(document.spec.name, step)
-    work = lambda: perform(step, document, time.time(), feed.emit)  # noqa: E731
-    return steps.record(Ledger(), document.spec.name, step, work, feed)
+    feed, ledger = Feed(document.spec.name, step), Ledger()
+    view = ledger.current(document.spec.name)
+    joined = view is not None and view.joined_at is not None
+    work = lambda: perform(step, document, time.time(), feed.emit, joined=joined)  # noqa: E731
+    return steps.record(ledger, document.spec.name, step, work, feed)
 
 
 if __name__ == "__main__":

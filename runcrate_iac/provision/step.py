@@ -10,12 +10,17 @@ from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.provision import run, ssh
 from runcrate_iac.provision.job import Job
 
-SECONDS = {Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
-"""How long a step after the common moment may take; the join has the cluster's own deadline (C8)."""
+SECONDS = {Step.JOIN: 25 * 60.0, Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
+"""How long a step after the common moment may take; the first join has the cluster's own deadline (C8)."""
 
 
-def perform(step: Step, document: StepInput, now: float, on_event: Callable[[Event], None]) -> Outcome:
-    """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch."""
+def perform(
+    step: Step, document: StepInput, now: float, on_event: Callable[[Event], None], *, joined: bool = True
+) -> Outcome:
+    """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch.
+
+    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew.
+    """
     plan = network.plan(document.made.machines)
     job = Job(
         step=step,
@@ -23,6 +28,6 @@ def perform(step: Step, document: StepInput, now: float, on_event: Callable[[Eve
         spec=document.spec,
         plan=plan,
         ssh_config=ssh.write(document.spec.name, plan),
-        deadline=now + SECONDS[step] if step in SECONDS else document.made.deadline.timestamp(),
+        deadline=now + SECONDS[step] if joined else document.made.deadline.timestamp(),
     )
     return run.run(job, on_event)

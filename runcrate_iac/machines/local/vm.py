@@ -20,6 +20,7 @@ from runcrate_iac.model.progress import Report
 PORT_TRIES = 5
 BANNER_SECONDS = 5.0
 POLL = 0.5
+DYING_POLLS = 10
 TELL_EVERY = 10.0
 ENDED = "it powered off, or its QEMU ended"
 
@@ -100,6 +101,15 @@ async def _greets(machine: Machine) -> bool:
         return False
 
 
+async def _ended(mark: str) -> bool:
+    """Whether the machine's process ends: its sockets close a moment before it is gone."""
+    for _ in range(DYING_POLLS):
+        if mark not in process.running(mark):
+            return True
+        await asyncio.sleep(POLL)
+    return False
+
+
 @asynccontextmanager
 async def _failing_as(name: str, mark: str, folder: Path, deadline: float) -> AsyncIterator[None]:
     seconds = max(0.0, deadline - time.time())
@@ -109,7 +119,7 @@ async def _failing_as(name: str, mark: str, folder: Path, deadline: float) -> As
     except (TimeoutError, QMPError, EOFError, OSError, qmp.GuestFailed, process.NotStarted) as error:
         if isinstance(error, TimeoutError):
             fact = f"SSH does not answer after {seconds:.0f} s"
-        elif isinstance(error, QMPError | EOFError) and mark not in process.running(mark):
+        elif isinstance(error, QMPError | EOFError) and await _ended(mark):
             fact = ENDED
         else:
             fact = str(error)
