@@ -77,8 +77,8 @@ unblocked() {
     END { printf "%s", held }'
 }
 
-# reread UNIT...: have systemd read its units again if it holds old ones of these; that takes seconds on a slow machine,
-# and a unit that it never had in memory needs none.
+# reread UNIT...: after a change, have systemd read its units again if it holds old ones of these. That takes seconds on a
+# slow machine, and a unit that it never had in memory needs none.
 reread() {
   case "$(systemctl show -P NeedDaemonReload "$@")" in *yes*) run systemctl daemon-reload ;; esac
 }
