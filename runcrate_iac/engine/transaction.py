@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import NoReturn
 
@@ -81,7 +82,7 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
                 raise Refused(
                     f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
                 )
-            view = _release(view, ledger, on_event)
+            view = _release(view, machines.release, ledger, on_event)
         if engine is not None and left_behind(name):
             stack = Stack(engine, name)
             interrupts.on_second = stack.kill
@@ -177,7 +178,7 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
         raise Failed(f"{spec.name}: nothing was reserved: {news.what}", news.remedy) from news.error
     abandoned = news.fresh and news.interrupted
     if abandoned or view.state in (State.PROVISIONING, State.FAILED):
-        after = _release(view, ledger, on_event)
+        after = _release(view, partial(machines.give_up, reason=news.what), ledger, on_event)
         with suppress(RuncrateError):  # the machines are gone; the next `up` clears what Pulumi still notes
             stack.destroy()
         raise Failed(
@@ -192,11 +193,11 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
     ) from news.error
 
 
-def _release(view: View, ledger: Ledger, on_event: OnEvent) -> View:
+def _release(view: View, how: Callable[..., View], ledger: Ledger, on_event: OnEvent) -> View:
     """Release without Pulumi, which may be what broke."""
     end_orphans(view.name)
     latest = ledger.latest(view.name) or view
     source, feed = provider(view.spec.provider), Feed(view.name, Step.MACHINES, on_event)
-    after = machines.give_up(latest, source, ledger, feed.report, time.sleep, reason="ended before it had joined")
+    after = how(latest, source, ledger, feed.report, time.sleep)
     machines.forget(view.name)
     return after

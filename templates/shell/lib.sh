@@ -77,6 +77,12 @@ unblocked() {
     END { printf "%s", held }'
 }
 
+# reread UNIT...: after a change, have systemd read its units again if it holds old ones of these. That takes seconds on a
+# slow machine, and a unit that it never had in memory needs none.
+reread() {
+  case "$(systemctl show -P NeedDaemonReload "$@")" in *yes*) run systemctl daemon-reload ;; esac
+}
+
 # packages NAME...: install those that are missing; a held lock is waited for and never broken (F8).
 packages() {
   have=$newline$(dpkg-query -W -f='${db:Status-Status}:${Package}\n' "$@" 2> /dev/null || :)$newline

@@ -7,7 +7,7 @@ share() {
 {% include "storage/only-nfs4.sh" %}
 
 unit=/etc/systemd/system/nfs-server.service.d/runcrate.conf
-! differs $unit || run systemctl daemon-reload
+! differs $unit mask_listeners || reread nfs-server.service rpcbind.socket
 [ -e /etc/systemd/system/multi-user.target.wants/nfs-server.service ] ||
   run systemctl add-wants --quiet --no-reload multi-user.target nfs-server.service
 if differs $unit /etc/exports.d/runcrate.exports /etc/nfs.conf.d/runcrate.conf ||

@@ -50,16 +50,20 @@ class Lab:
         path.write_text(yaml.safe_dump(document | fields))
         return path
 
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start a command of ours."""
-        env = os.environ | {
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of its commands."""
+        return os.environ | {
             "RUNCRATE_IAC_HOME": str(self.root / "home"),
             "FAKECLOUD": str(self.root / "cloud"),
             "PYTHONPATH": str(self.root / "plugins"),
         }
+
+    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+        """Start a command of ours."""
         command = [*RUN, *(str(word) for word in words)]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, cwd=self.root)
+        return subprocess.Popen(command, env=self.env, stdout=pipe, stderr=pipe, text=True, cwd=self.root)
 
     def run(self, *words: str | Path) -> tuple[int, str, str]:
         """Run a command of ours to its end: exit code, output, errors."""
@@ -162,6 +166,44 @@ def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
     code, _, stderr = lab.run("down", "lab", "--yes")
     assert (code, lab.machines, lab.state()) == (0, [], "terminated"), stderr
     assert lab.processes() == []
+
+
+def test_a_closed_terminal_rolls_back(lab: Lab) -> None:
+    """When the terminal goes away every machine is released, though nothing can be printed any more (F10)."""
+    lab.fault("hang")
+    leader, follower = os.openpty()
+    command = [*RUN, "up", str(lab.spec(join_timeout=600)), "--yes"]
+    process = subprocess.Popen(
+        command, env=lab.env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+    )
+    os.close(follower)
+    until(lambda: len(lab.machines) == 2, "two machines")
+    os.close(leader)
+    process.send_signal(signal.SIGHUP)
+    process.wait(timeout=60)
+    assert (lab.machines, lab.state(), lab.processes()) == ([], "failed", [])
+
+
+def test_a_new_attempt_follows_a_killed_one_that_was_released(lab: Lab) -> None:
+    """After kill -9 and `down`, the next `up` of that name is a whole new attempt (X2, F14)."""
+    lab.fault("hang")
+    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    process.kill()
+    process.communicate(timeout=10)
+    lab.fault("fail node-1")
+    assert lab.run("down", "lab", "--yes")[0] == 0
+    code, _, stderr = lab.run("up", lab.spec(), "--yes")
+    assert (code, lab.machines) == (3, [])
+    assert "node-1: the machine did not start" in stderr
+
+
+def test_a_passphrase_in_the_shell_does_no_harm(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own Pulumi settings neither break our stack nor are needed by it (C24)."""
+    assert lab.run("preview", lab.spec())[0] == 0
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of another stack")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///nowhere")
+    assert lab.run("preview", lab.spec())[0] == 0
 
 
 def test_two_commands_at_once_are_one_and_a_refusal(lab: Lab) -> None:

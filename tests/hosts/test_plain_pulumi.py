@@ -1,10 +1,11 @@
-"""The same cluster from plain Pulumi: a project made with `pulumi new` from our stack, file backend, no account."""
+"""The same cluster from plain Pulumi, in the stack's folder: file backend, passphrase, no account."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,15 +43,27 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project of one's own, made from the stack as a template, under another cluster name."""
-    folder = tmp_path_factory.mktemp("plain") / "mine"
-    folder.mkdir()
+    """The stack's folder, copied, with a stack `dev` and a cluster name of its own."""
+    folder = tmp_path_factory.mktemp("plain") / "local-slurm"
+    shutil.copytree(STACK, folder)
     (folder.parent / "backend").mkdir()
     found = Project(folder, computer)
-    found.pulumi("new", str(STACK), "--yes", "--generate-only", "--name", "mine", "--force")
     found.pulumi("stack", "init", "dev")
     found.pulumi("config", "set", "name", "plain")
     return found
+
+
+def test_new_makes_a_project_of_ones_own(project: Project) -> None:
+    """`pulumi new` from the stack gives a project with its own name and environment, and it previews (C24)."""
+    mine = Project(project.folder.parent / "mine", project.computer)
+    mine.folder.mkdir()
+    mine.pulumi("new", str(STACK), "--yes", "--generate-only", "--name", "mine")
+    (mine.folder / "requirements.txt").write_text(f"{STACK.parents[1]}\n")  # this checkout, as its README says
+    mine.pulumi("stack", "init", "dev")
+    mine.pulumi("config", "set", "name", "mine")
+    assert "mine-machines" in mine.pulumi("preview")
+    assert "name: mine" in (mine.folder / "Pulumi.yaml").read_text()
+    assert (mine.folder / "venv").is_dir()
 
 
 def test_preview_touches_nothing(project: Project) -> None:
@@ -80,7 +93,7 @@ def test_our_own_up_of_that_name_is_refused(project: Project) -> None:
     """A cluster belongs to one stack: the command line's `up` and `down` of it are refused, naming the stack (C7)."""
     done = project.computer.run("up", project.computer.spec(name="plain"), "--yes")
     assert done.returncode == 6
-    assert "organization/mine/dev" in done.stderr
+    assert "organization/local-slurm/dev" in done.stderr
     assert project.computer.run("down", "plain", "--yes").returncode == 6
 
 

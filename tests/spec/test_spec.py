@@ -125,7 +125,9 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         load(tmp_path / "absent.yaml")
 
 
-@pytest.mark.parametrize("text", ["", "just words", "- a\n- b", "name: [", "name: a\nname: b", "\x00", "a: &x [*x]"])
+@pytest.mark.parametrize(
+    "text", ["", "name: 2024-13-45", "just words", "- a\n- b", "name: [", "name: a\nname: b", "\x00", "a: &x [*x]"]
+)
 def test_a_malformed_file_is_told(tmp_path: Path, text: str) -> None:
     """A file that is no mapping of fields, or holds one twice, is refused with its path (C4)."""
     path = tmp_path / "cluster.yaml"
@@ -143,3 +145,33 @@ def test_a_key_may_be_named_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "k.pub").unlink()
     with pytest.raises(SpecError, match=r"k\.pub"):
         load(path)
+
+
+@pytest.mark.parametrize("field", ["nodes", "join_timeout"])
+def test_yes_is_no_number(field: str) -> None:
+    """YAML's `yes` where a number belongs is refused, naming the field (C1)."""
+    assert field in refused(**{field: True})
+
+
+def test_paths_in_a_spec_file_are_beside_it(tmp_path: Path) -> None:
+    """A relative path in a spec file means the file's own folder, wherever the steps run (C2)."""
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "k.pub").write_text(KEY)
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump(GOOD | {"ssh_public_keys": ["./keys/k.pub"], "machine": {"image": "disk.qcow2"}}))
+    document = read_document(path)
+    assert document["ssh_public_keys"] == [KEY]
+    assert document["machine"]["image"] == str(tmp_path / "disk.qcow2")
+
+
+def test_what_is_no_plain_key_in_the_users_ssh_folder_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate beside the user's key does not stand in the way of a spec without keys (C2)."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519.pub").write_text(KEY + " me")
+    (tmp_path / ".ssh" / "id_ed25519-cert.pub").write_text("ssh-ed25519-cert-v01@openssh.com AAAA me")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump(GOOD))
+    assert load(path).ssh_public_keys == (KEY + " me",)
