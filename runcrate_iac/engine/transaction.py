@@ -92,12 +92,14 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
 
 def _notice_lost(view: View, ledger: Ledger) -> None:
     """Put a machine that no longer runs into the ledger, so that the steps run again and repair it."""
-    if view.state is not State.READY or view.spec.provider == GivenProvider.name:
+    if view.joined_at is None or view.spec.provider == GivenProvider.name:
         return
     found = {machine.index: machine.state for machine in provider(view.spec.provider).list(view.cluster_id)}
     lost = [node_name(index) for index in range(view.spec.nodes) if found.get(index) is not MachineState.RUNNING]
-    if lost:
+    if lost and view.state is State.READY:
         ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=f"{', '.join(lost)}: not running")
+    elif lost:
+        ledger.note(view.name, view.cluster_id, Note.MACHINE_LOST, nodes=lost)
 
 
 class _Interrupted(RuncrateError):

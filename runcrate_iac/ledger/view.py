@@ -28,6 +28,8 @@ class Note(StrEnum):
     STEP_STARTED = "step_started"
     STEP_ENDED = "step_ended"
     """``step``, ``ok``, ``changed``, ``seconds``, ``conditions``, and ``busy``: seconds of each node's own commands."""
+    MACHINE_LOST = "machine_lost"
+    """A machine of a degraded cluster does not run: ``nodes``."""
     MACHINE_GONE = "machine_gone"
     """``machine``, its ``node`` and the ``proof``: the provider was asked after the release (X1)."""
     EMAILED = "emailed"
@@ -70,7 +72,7 @@ class View(Model):
     gone: tuple[str, ...] = ()
     """Ids of machines that are proved gone."""
     losses: int = 0
-    """How often it was ready and a node was found lost."""
+    """How often a node or its machine was found lost after the common moment."""
     released: bool = False
     """The provider was asked and nothing is left."""
     findings: dict[Step, tuple[Condition, ...]] = Field(default_factory=dict)
@@ -117,6 +119,8 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
             return {"machines": tuple(Machine.model_validate(m) for m in data["machines"])}
         case Note.MACHINE_GONE:
             return {"gone": (*view.gone, data["machine"])}
+        case Note.MACHINE_LOST:
+            return {"losses": view.losses + 1}
         case Note.SPEC_CHANGED:
             return {"spec": ClusterSpec.model_validate(data["spec"])}
         case Note.STEP_ENDED:

@@ -117,3 +117,14 @@ def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
     path.write_text("not a database, but long enough to be taken for one" * 20)
     with pytest.raises(Refused, match=r"ledger\.db"):
         Ledger(path)
+
+
+def test_every_loss_counts(ledger: Ledger) -> None:
+    """A node lost while ready, and a machine lost while degraded, each make the steps run once more (C9)."""
+    reserve(ledger)
+    for happened in (Happened.JOINED, Happened.CHECKED, Happened.NODE_LOST):
+        ledger.record("demo", "demo-1", happened)
+    ledger.note("demo", "demo-1", Note.MACHINE_LOST, nodes=["node-1"])
+    view = ledger.current("demo")
+    assert view is not None
+    assert (view.state, view.losses) == (State.DEGRADED, 2)
