@@ -114,22 +114,22 @@ def fold(entries: Sequence[Entry]) -> View | None:
 
 def _change(view: View, entry: Entry) -> dict[str, Any]:
     data = entry.data
+    change: dict[str, Any] = {}
     match entry.type:
         case Note.MACHINES:
-            return {"machines": tuple(Machine.model_validate(m) for m in data["machines"])}
+            change["machines"] = tuple(Machine.model_validate(m) for m in data["machines"])
         case Note.MACHINE_GONE:
-            return {"gone": (*view.gone, data["machine"])}
+            change["gone"] = (*view.gone, data["machine"])
         case Note.MACHINE_LOST:
-            return {"losses": view.losses + 1}
+            change["losses"] = view.losses + 1
         case Note.SPEC_CHANGED:
-            return {"spec": ClusterSpec.model_validate(data["spec"])}
+            change["spec"] = ClusterSpec.model_validate(data["spec"])
         case Note.STEP_ENDED:
             found = tuple(Condition.model_validate(c) for c in data["conditions"])
-            return {"findings": {**view.findings, Step(data["step"]): found}}
+            change["findings"] = {**view.findings, Step(data["step"]): found}
         case kind if kind in Happened.__members__.values():
-            return _advance(view, Happened(kind), entry.at)
-        case _:
-            return {}
+            change = _advance(view, Happened(kind), entry.at)
+    return change
 
 
 def _advance(view: View, happened: Happened, at: datetime) -> dict[str, Any]:
