@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -24,6 +25,12 @@ PLAIN_WIDTH = 240
 
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def this_command() -> str:
+    """How the user can call this command again: by its name where the shell finds it, else as it was called."""
+    name = "runcrate-iac"
+    return name if shutil.which(name) or not sys.argv[0].endswith(name) else sys.argv[0]
 
 
 def document(value: Any) -> None:

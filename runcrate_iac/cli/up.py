@@ -58,19 +58,19 @@ def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> N
 
 def next_lines(view: View) -> str:
     """The lines to type next."""
-    name = view.name
+    cli, name = output.this_command(), view.name
     lines = [
-        (f"runcrate-iac ssh {name}", "log in to the head, node-0"),
-        (f"runcrate-iac ssh {name} node-1 -- hostname", "run a command on a node"),
+        (f"{cli} ssh {name}", "log in to the head, node-0"),
+        (f"{cli} ssh {name} node-1 -- hostname", "run a command on a node"),
     ]
     if view.spec.software is Software.SLURM:
         lines += [
-            (f"runcrate-iac ssh {name} -- sinfo", "the partition and its nodes"),
-            (f"runcrate-iac ssh {name} -- sbatch --wrap 'srun hostname' --nodes 2", "submit a batch job"),
+            (f"{cli} ssh {name} -- sinfo", "the partition and its nodes"),
+            (f"{cli} ssh {name} -- \"sbatch --nodes 2 --wrap 'srun hostname'\"", "submit a batch job"),
         ]
     lines += [
-        (f"runcrate-iac status {name} --check", "check every node again"),
-        (f"runcrate-iac down {name}", "terminate the whole cluster"),
+        (f"{cli} status {name} --check", "check every node again"),
+        (f"{cli} down {name}", "terminate the whole cluster"),
     ]
     width = max(len(command) for command, _ in lines)
     return "\n".join(f"  {command:{width}}  # {why}" for command, why in lines)
