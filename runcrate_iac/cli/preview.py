@@ -5,7 +5,6 @@ from __future__ import annotations
 from runcrate_iac.cli import output
 from runcrate_iac.cli.offers import chosen
 from runcrate_iac.cli.up import Spec
-from runcrate_iac.errors import ToolMissing
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines.step import refuse_change
 from runcrate_iac.model.network import node_name, private_address
@@ -19,9 +18,7 @@ def preview(spec: Spec, as_json: output.AsJson = False) -> None:
     from runcrate_iac.engine.pulumi import Stack  # noqa: PLC0415
 
     wanted = load(spec)
-    engine = install.find()
-    if engine is None:
-        raise ToolMissing("Pulumi is missing on this computer", "runcrate-iac setup")
+    engine = install.require()
     view = Ledger().current(wanted.name)
     if view is not None:
         refuse_change(view, wanted, owner(wanted.name))

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from runcrate_iac.cli import output
-from runcrate_iac.errors import ToolMissing
 from runcrate_iac.model.progress import Report
 
 PrintEnv = Annotated[
@@ -28,9 +27,7 @@ def setup(yes: output.Yes = False, print_env: PrintEnv = False, as_json: output.
         if packages and output.confirm(f"Install {' '.join(packages)}?", yes=yes):
             doctor.install_packages(_say(as_json=as_json))
         install.install(_say(as_json=as_json))
-    engine = install.find()
-    if engine is None:
-        raise ToolMissing("Pulumi is missing on this computer", "runcrate-iac setup")
+    engine = install.require()
     if as_json:
         output.document(engine.model_dump(mode="json") | {"env": engine.env()})
     elif print_env:

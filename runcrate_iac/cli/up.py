@@ -10,7 +10,6 @@ import typer
 from runcrate_iac.cli import output
 from runcrate_iac.cli.display import Display
 from runcrate_iac.cli.offers import chosen
-from runcrate_iac.errors import ToolMissing
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
 from runcrate_iac.model.lifecycle import State
@@ -38,9 +37,7 @@ def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> N
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
 
     wanted = load(spec)
-    engine = install.find()
-    if engine is None:
-        raise ToolMissing("Pulumi is missing on this computer", "runcrate-iac setup")
+    engine = install.require()
     if Ledger().current(wanted.name) is None:
         output.messages.print(output.price(chosen(wanted)))
         if not output.confirm(f"Bring up {wanted.name}?", yes=yes):

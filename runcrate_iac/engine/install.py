@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from runcrate_iac import paths
 from runcrate_iac.engine import gobuild, launchers, official, onpath
 from runcrate_iac.engine.versions import ENGINE
-from runcrate_iac.errors import Failed
+from runcrate_iac.errors import Failed, ToolMissing
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.progress import Report
 
@@ -71,6 +71,17 @@ def find() -> Engine | None:
         return Engine(root=root, version=installed.version, source=Source.PATH)
     linked = [_linked(installed)] if installed else []
     return next(filter(None, map(_read, [*linked, _official(), _built()])), None)
+
+
+def require() -> Engine:
+    """The engine of this computer.
+
+    Raises :class:`ToolMissing` where there is none.
+    """
+    engine = find()
+    if engine is None:
+        raise ToolMissing("Pulumi is missing on this computer", "runcrate-iac setup")
+    return engine
 
 
 def install(report: Report) -> Engine:

@@ -36,10 +36,10 @@ def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     refuse_unsendable(spec)
     view = ledger.current(spec.name)
     if view is None:
-        offers = _offers(job, provider)
+        chosen = _checked(job, provider)
         if isinstance(provider, HasPreparation):
             provider.prepare(spec.machine, report)
-        view = _intend(job, offers[0].price.usd, ledger)
+        view = _intend(job, chosen.price.usd, ledger)
     else:
         refuse_change(view, spec, job.owner)
         if view.spec != spec:
@@ -91,16 +91,24 @@ def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
         )
 
 
-def _offers(job: MachinesJob, provider: Provider) -> Sequence[Offer]:
-    spec = job.spec
+def offer(spec: ClusterSpec, provider: Provider) -> Offer:
+    """The provider's first offer for these machines.
+
+    Raises :class:`SpecError` where it has none now, or can never have one.
+    """
+    offers = provider.offers(spec.machine, spec.nodes)
+    if not offers:
+        shape = f"{spec.nodes} machines with {spec.machine.gpus} {spec.machine.gpu} each"
+        raise SpecError(f"{provider.name} has no offer for {shape} now", "ask for fewer, or try later")
+    return offers[0]
+
+
+def _checked(job: MachinesJob, provider: Provider) -> Offer:
     try:
         plan(job.given)
     except ValueError as error:
         raise SpecError(f"machines: {error}", "give each machine an address of its own") from None
-    offers = provider.offers(spec.machine, spec.nodes)
-    if not offers:
-        raise SpecError(f"no offer of {provider.name} for {spec.nodes} × {spec.machine.gpus} {spec.machine.gpu} now")
-    return offers
+    return offer(job.spec, provider)
 
 
 def _intend(job: MachinesJob, usd_per_hour: Decimal, ledger: Ledger) -> View:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BeforeValidator, ByteSize, Field, ValidationError, field_validator
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.base import Model
@@ -145,13 +144,3 @@ _ALLOWED = {
 def _fields(path: str) -> str:
     model = MachineSpec if path.startswith("machine.") else ClusterSpec
     return "the fields are " + ", ".join(model.model_fields)
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a spec file."""
-    return TypeAdapter(ClusterSpec).json_schema()
-
-
-def image_path(spec: ClusterSpec) -> Path | None:
-    """The user's own image, if the spec names one."""
-    return Path(spec.machine.image).expanduser() if spec.machine.image else None
