@@ -56,7 +56,7 @@ class Lab:
         return os.environ | {
             "RUNCRATE_IAC_HOME": str(self.root / "home"),
             "FAKECLOUD": str(self.root / "cloud"),
-            "PYTHONPATH": str(self.root / "plugins"),
+            "PYTHONPATH": os.pathsep.join([str(self.root / "plugins"), os.environ.get("PYTHONPATH", "")]),
         }
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
