@@ -44,9 +44,7 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     """Do a step's work between its events in the ledger, and move the cluster's state by how it ended."""
     view = ledger.current(cluster)
     if view is None:
-        raise StepFailed(
-            f"{cluster} is not up: its machines were released", "destroy the stack, then bring it up again"
-        )
+        raise StepFailed(f"{cluster} is not up: its machines were released", "bring it up again")
     if happened := before_step(view.state, step):
         ledger.record(cluster, view.cluster_id, happened, step=step)
     ledger.note(cluster, view.cluster_id, Note.STEP_STARTED, step=step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runcrate_iac.machines.registry import provider
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.step import offer
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.spec import ClusterSpec
@@ -15,4 +15,4 @@ def chosen(spec: ClusterSpec) -> Offer:
     Raises :class:`~runcrate_iac.errors.SpecError` where there is none, or its email could not go out.
     """
     refuse_unsendable(spec)
-    return offer(spec, provider(spec.provider))
+    return offer(spec, provider_of(spec))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Annotated, Any
 
@@ -15,7 +16,8 @@ from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines.registry import provider
+from runcrate_iac.machines.fleet import within
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.documents import Made, StepInput
 from runcrate_iac.model.lifecycle import State
@@ -65,7 +67,8 @@ def _machines(view: View) -> dict[str, MachineState]:
     """What the provider says of each machine now."""
     if view.over or view.spec.provider == "given":
         return {}
-    listed = {machine.index: machine.state for machine in provider(view.spec.provider).list(view.cluster_id)}
+    found = asyncio.run(within(provider_of(view.spec).list(view.cluster_id)))
+    listed = {machine.index: machine.state for machine in found}
     return {node_name(index): listed.get(index, MachineState.GONE) for index in range(view.spec.nodes)}
 
 

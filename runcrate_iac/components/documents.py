@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import fold
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
+from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import ClusterSpec, parse
@@ -49,9 +51,11 @@ def given_machine(index: int, args: Mapping[str, Any]) -> Machine:
 
 
 def repairs(name: str, owner: str) -> int:
-    """How often a node of this stack's cluster was found lost, by the ledger: what makes the steps run again."""
-    view = Ledger().current(name)
-    return view.losses if view is not None and view.owner == owner else 0
+    """How often this stack's cluster was released or lost a node, by the ledger: what makes the steps run again."""
+    entries = Ledger().entries(name)
+    view = fold(entries)
+    ended = sum(entry.type == Happened.RELEASED for entry in entries)
+    return ended + (view.losses if view is not None and view.owner == owner and not view.over else 0)
 
 
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import NoReturn
@@ -14,19 +14,21 @@ from runcrate_iac.engine.install import Engine
 from runcrate_iac.engine.interrupts import Interrupts
 from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
-from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
-from runcrate_iac.errors import Degraded, Failed, Refused, RuncrateError
+from runcrate_iac.engine.pulumi import Stack, left_behind
+from runcrate_iac.engine.undo import Undoing, undo
+from runcrate_iac.errors import Degraded, Failed, Leftover, Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
-from runcrate_iac.ledger.feed import Feed, follow, position
+from runcrate_iac.ledger.feed import follow, position
 from runcrate_iac.ledger.view import Entry, Note, View
 from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.fleet import Watch
 from runcrate_iac.machines.given import GivenProvider
-from runcrate_iac.machines.registry import provider
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import Condition, broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State
-from runcrate_iac.model.network import MachineState, node_name
-from runcrate_iac.model.progress import Event, Step
+from runcrate_iac.model.progress import Event
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.provision import journals
 
 UNFINISHED = (State.PROVISIONING, State.FAILED, State.TERMINATING)
 """States of a cluster that Pulumi may not know of."""
@@ -82,22 +84,34 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
                 raise Refused(
                     f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
                 )
-            view = _release(view, machines.release, ledger, on_event)
+            open_stack = partial(_opened, engine, name, interrupts) if engine else None
+            undoing = Undoing(view, machines.release, ledger, on_event, open_stack)
+            for failure in _worst_first(undo(undoing)):
+                raise failure
+            return undoing.view
         if engine is not None and left_behind(name):
-            stack = Stack(engine, name)
-            interrupts.on_second = stack.kill
-            stack.destroy()
-        return view
+            _opened(engine, name, interrupts).destroy()
+        return None
+
+
+def _opened(engine: Engine, name: str, interrupts: Interrupts) -> Stack:
+    stack = Stack(engine, name)
+    interrupts.on_second = stack.kill
+    return stack
+
+
+def _worst_first(failures: list[Exception]) -> list[Exception]:
+    return sorted(failures, key=lambda failure: not isinstance(failure, Leftover))
 
 
 def _notice_lost(view: View, ledger: Ledger) -> None:
     """Put a machine that no longer runs into the ledger, so that the steps run again and repair it."""
     if view.joined_at is None or view.spec.provider == GivenProvider.name:
         return
-    found = {machine.index: machine.state for machine in provider(view.spec.provider).list(view.cluster_id)}
-    lost = [node_name(index) for index in range(view.spec.nodes) if found.get(index) is not MachineState.RUNNING]
+    dead = asyncio.run(Watch(view.cluster_id, provider_of(view.spec), view.machines).look())
+    lost = [failure.node for failure in dead]
     if lost and view.state is State.READY:
-        ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=f"{', '.join(lost)}: not running")
+        ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=dead[0].message)
     elif lost:
         ledger.note(view.name, view.cluster_id, Note.MACHINE_LOST, nodes=lost)
 
@@ -168,6 +182,8 @@ class _News:
         failed = [entry.data for entry in entries if entry.type == Note.STEP_ENDED and not entry.data["ok"]]
         found = [Condition.model_validate(c) for c in failed[-1]["conditions"]] if failed else []
         facts = "\n".join(sentence(condition) for condition in broken(found))
+        nodes = dict.fromkeys(condition.node for condition in broken(found) if condition.node)
+        self.logs = [tail for node in nodes if entries and (tail := journals.tail(entries[0].cluster, node))]
         self.interrupted = isinstance(error, _Interrupted)
         self.what = "interrupted" if self.interrupted else facts or getattr(error, "message", repr(error))
         self.remedy = "" if facts else getattr(error, "remedy", "")
@@ -180,11 +196,14 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
         raise Failed(f"{spec.name}: nothing was reserved: {news.what}", news.remedy) from news.error
     abandoned = news.fresh and news.interrupted
     if abandoned or view.state in (State.PROVISIONING, State.FAILED):
-        after = _release(view, partial(machines.give_up, reason=news.what), ledger, on_event)
-        with suppress(RuncrateError):  # the machines are gone; the next `up` clears what Pulumi still notes
-            stack.destroy()
+        end = partial(machines.give_up, reason=news.what)
+        undoing = Undoing(view, end, ledger, on_event, lambda: stack)
+        failures = _worst_first(undo(undoing))
+        if failures and isinstance(failures[0], Leftover):
+            raise failures[0] from news.error
+        untidy = [f"not tidied, the next `up` or `down` does it: {failure}" for failure in failures]
         raise Failed(
-            f"{spec.name}: {news.what}\n{machines.told(after)}",
+            "\n".join([f"{spec.name}: {news.what}", *news.logs, machines.told(undoing.view), *untidy]),
             news.remedy or f"runcrate-iac events {spec.name} tells what happened; nothing starts again by itself",
         ) from news.error
     if view.state is State.INSTALLING:
@@ -193,13 +212,3 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
         f"{spec.name} is {view.state}: {news.what}",
         news.remedy or f"mend that, then run the same `up` again: {spec.name}",
     ) from news.error
-
-
-def _release(view: View, how: Callable[..., View], ledger: Ledger, on_event: OnEvent) -> View:
-    """Release without Pulumi, which may be what broke."""
-    end_orphans(view.name)
-    latest = ledger.latest(view.name) or view
-    source, feed = provider(view.spec.provider), Feed(view.name, Step.MACHINES, on_event)
-    after = how(latest, source, ledger, feed.report, time.sleep)
-    machines.forget(view.name)
-    return after

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -42,11 +42,12 @@ BUSY_SECONDS = 30
 class Ledger:
     """The events of all clusters of one user on one computer."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """Open, or make, the ledger at ``path`` (default: the state folder).
+    def __init__(self, path: Path | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Open, or make, the ledger at ``path`` (default: the state folder); ``now`` is the clock of its events.
 
         Raises :class:`Refused` where the file was written by a newer version, is damaged, or can't be written.
         """
+        self.now = now
         self.path = path or state_dir() / "ledger.db"
         try:
             private_dir(self.path.parent)
@@ -123,7 +124,7 @@ class Ledger:
         self._db.close()
 
     def _append(self, cluster: str, cluster_id: str, kind: StrEnum, data: dict[str, Any]) -> None:
-        at = datetime.now(UTC).isoformat()
+        at = self.now().isoformat()
         self._db.execute(
             "INSERT INTO events (at, cluster, cluster_id, type, data) VALUES (?, ?, ?, ?, ?)",
             (at, cluster, cluster_id, str(kind), json.dumps(data, default=str)),

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 
-from runcrate_iac.ledger.view import Entry, Note, fold
+from runcrate_iac.ledger.view import Entry, Note, View, fold
 from runcrate_iac.model.money import FREE, Money
-from runcrate_iac.model.network import node_name
 from runcrate_iac.model.receipt import MachineReceipt, Receipt
 
 MICRO = Decimal("0.000001")
@@ -22,11 +21,9 @@ def receipt(entries: Sequence[Entry], now: datetime) -> Receipt | None:
     own = [entry for entry in entries if entry.cluster_id == view.cluster_id]
     asked = next((entry.at for entry in own if entry.type == Note.ASKED), view.reserved_at)
     gone = {entry.data["machine"]: entry for entry in own if entry.type == Note.MACHINE_GONE}
-    known = {machine.id: node_name(machine.index) for machine in view.machines}
-    known |= {key: entry.data["node"] for key, entry in gone.items()}
     rate = view.price_per_hour.usd / view.spec.nodes
     rows = []
-    for machine_id, node in known.items():
+    for machine_id, node in view.made.items():
         end = gone[machine_id].at if machine_id in gone else None
         until = end or view.ended_at or now
         billed = (until - view.joined_at).total_seconds() if view.joined_at else 0.0
@@ -41,6 +38,8 @@ def receipt(entries: Sequence[Entry], now: datetime) -> Receipt | None:
                 cost=_cost(rate, billed),
             )
         )
+    rows += [_never_made(node, asked, view) for node in view.unanswered]
+    rows.sort(key=lambda row: int(row.node.removeprefix("node-")))
     return Receipt(
         cluster=view.name,
         cluster_id=view.cluster_id,
@@ -48,6 +47,20 @@ def receipt(entries: Sequence[Entry], now: datetime) -> Receipt | None:
         machines=tuple(rows),
         cost=Money(usd=sum((row.cost.usd for row in rows), FREE.usd)),
         all_gone=view.released and all(row.gone_at for row in rows),
+    )
+
+
+def _never_made(node: str, asked: datetime, view: View) -> MachineReceipt:
+    """The row of an order that never had an answer."""
+    proof = f"the order had no answer, and {view.spec.provider} listed no machine for it at the end"
+    return MachineReceipt(
+        node=node,
+        id="",
+        asked_at=asked,
+        gone_at=view.ended_at,
+        proof=proof if view.released else "",
+        seconds_alive=0,
+        cost=FREE,
     )
 
 

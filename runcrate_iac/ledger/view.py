@@ -13,7 +13,7 @@ from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.lifecycle import ENDED, Happened, State, advance, start
 from runcrate_iac.model.money import FREE, Money
-from runcrate_iac.model.network import Machine
+from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import ClusterSpec
 
@@ -23,6 +23,8 @@ class Note(StrEnum):
 
     ASKED = "machines_asked"
     """The provider is being asked for machines (X1: before it is asked)."""
+    MACHINE_MADE = "machine_made"
+    """The provider told of a machine, or lists it: ``machine``, its id there, and ``node``."""
     MACHINES = "machines_up"
     """What the provider made: ``machines``."""
     STEP_STARTED = "step_started"
@@ -34,6 +36,10 @@ class Note(StrEnum):
     """``machine``, its ``node`` and the ``proof``: the provider was asked after the release (X1)."""
     EMAILED = "emailed"
     """The email that the cluster is ready (C6): ``to``, and ``error`` where it was not taken."""
+    UNDO_STARTED = "undo_started"
+    """A part of what `up` made is being undone: ``part``."""
+    UNDO_ENDED = "undo_ended"
+    """``part``, and ``error``, empty where it is undone."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
 
@@ -69,6 +75,10 @@ class View(Model):
     price_per_hour: Money = FREE
     """USD per hour of the whole cluster."""
     machines: tuple[Machine, ...] = ()
+    made: dict[str, str] = Field(default_factory=dict)
+    """The node of every machine that the provider told of, by the machine's id."""
+    asked: bool = False
+    """The provider was asked for machines."""
     gone: tuple[str, ...] = ()
     """Ids of machines that are proved gone."""
     losses: int = 0
@@ -82,6 +92,17 @@ class View(Model):
     def conditions(self) -> list[Condition]:
         """The findings of all steps, in the steps' order."""
         return [condition for step in Step for condition in self.findings.get(step, ())]
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Nodes whose machine was asked for without an answer that tells its id."""
+        nodes = [node_name(index) for index in range(self.spec.nodes)] if self.asked else []
+        return [node for node in nodes if node not in self.made.values()]
+
+    @property
+    def join_seconds(self) -> float:
+        """Seconds from the reservation to the deadline."""
+        return (self.deadline - self.reserved_at).total_seconds()
 
     @property
     def over(self) -> bool:
@@ -116,10 +137,16 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
     data = entry.data
     change: dict[str, Any] = {}
     match entry.type:
+        case Note.ASKED:
+            change["asked"] = True
+        case Note.MACHINE_MADE:
+            change["made"] = {**view.made, data["machine"]: data["node"]}
         case Note.MACHINES:
-            change["machines"] = tuple(Machine.model_validate(m) for m in data["machines"])
+            up = tuple(Machine.model_validate(m) for m in data["machines"])
+            change |= {"machines": up, "made": view.made | {m.id: node_name(m.index) for m in up}}
         case Note.MACHINE_GONE:
             change["gone"] = (*view.gone, data["machine"])
+            change["made"] = {data["machine"]: data["node"], **view.made}
         case Note.MACHINE_LOST:
             change["losses"] = view.losses + 1
         case Note.SPEC_CHANGED:

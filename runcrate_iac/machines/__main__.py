@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
@@ -13,7 +14,7 @@ from runcrate_iac.ledger.view import View
 from runcrate_iac.machines import step
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
-from runcrate_iac.machines.registry import provider
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import State, after_step
@@ -27,7 +28,7 @@ def main() -> None:
     if verb not in ("reserve", "release"):
         raise SpecError("usage: python -m runcrate_iac.machines reserve|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
-    source = GivenProvider(job.given) if job.given else provider(job.spec.provider)
+    source = GivenProvider(job.given) if job.given else provider_of(job.spec)
     _reserve(job, source) if verb == "reserve" else _release(job, source)
 
 
@@ -35,7 +36,7 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     ledger, feed, begun = Ledger(), Feed(job.spec.name, Step.MACHINES), time.monotonic()
     feed.tell(Mark.STARTED, f"reserving {job.spec.nodes} machines")
     try:
-        made = step.reserve(job, source, ledger, feed.report)
+        made = asyncio.run(step.reserve(job, source, ledger, feed.report))
     except BaseException as error:
         feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))
         if (view := ledger.current(job.spec.name)) and view.owner == job.owner:
@@ -62,7 +63,7 @@ def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, fe
     outcome = Outcome(step=Step.MACHINES, ok=False, conditions=(condition,))
     steps.note_end(ledger, view.name, view.cluster_id, outcome, seconds)
     if view.state is State.PROVISIONING:
-        step.give_up(view, source, ledger, feed.report, time.sleep, reason=condition.message)
+        asyncio.run(step.give_up(view, source, ledger, feed.report, reason=condition.message))
         step.forget(view.name)
     elif happened := after_step(view.state, Step.MACHINES, ok=False, bare=view.spec.software is Software.NONE):
         ledger.record(view.name, view.cluster_id, happened, step=Step.MACHINES)
@@ -73,7 +74,7 @@ def _release(job: MachinesJob, source: Provider) -> None:
     view = ledger.current(job.spec.name)
     if view is None or view.owner != job.owner:
         return  # released before: a repeated destroy is no error, and another stack's cluster is not ours to end
-    step.release(view, source, ledger, Feed(job.spec.name, Step.MACHINES).report, time.sleep)
+    asyncio.run(step.release(view, source, ledger, Feed(job.spec.name, Step.MACHINES).report))
     step.forget(view.name)
 
 

@@ -16,6 +16,7 @@ class GivenProvider:
     """The machines listed in the program; their own resources create, bill and delete them."""
 
     name = "given"
+    listing_delay = 0.0
 
     def __init__(self, machines: Sequence[Machine] = ()) -> None:
         """``machines``: how to reach each."""
@@ -36,15 +37,13 @@ class GivenProvider:
         )
         return [offer] if len(self._machines) == nodes else []
 
-    def reserve(self, request: Reservation, report: Report) -> Sequence[Machine]:  # noqa: ARG002
-        """Return the machines as given; the join waits for their SSH."""
-        report(f"{len(self._machines)} machines given by the program", None)
-        return self._machines
+    async def create(self, request: Reservation, index: int, report: Report) -> Machine:  # noqa: ARG002
+        """Return the machine as given; the join waits for its SSH."""
+        return self._machines[index]
 
-    def list(self, cluster_id: str) -> Sequence[Machine]:  # noqa: ARG002
+    async def list(self, cluster_id: str) -> Sequence[Machine]:  # noqa: ARG002
         """Return none: no machine of theirs is ours to end."""
         return []
 
-    def release(self, cluster_id: str, report: Report) -> None:  # noqa: ARG002
-        """Leave the machines to the resources that made them."""
-        report("the machines stay with the program that made them", None)
+    async def delete(self, machine: Machine, report: Report) -> None:
+        """Leave it to the resource that made it."""

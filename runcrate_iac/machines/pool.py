@@ -7,6 +7,7 @@ cluster's join commits them in time.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sys
@@ -15,12 +16,12 @@ import time
 from runcrate_iac import steps
 from runcrate_iac.errors import Leftover, SpecError
 from runcrate_iac.ledger.feed import Feed
-from runcrate_iac.machines.keypair import cluster_key
-from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
-from runcrate_iac.machines.registry import provider
-from runcrate_iac.machines.step import forget, listed, release_until_gone
+from runcrate_iac.machines import fleet, step
+from runcrate_iac.machines.provider import HasPreparation, Provider
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
+from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
 
 
@@ -30,8 +31,8 @@ def main() -> None:
     if verb not in ("reserve", "release"):
         raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
-    source = provider(job.spec.provider)
-    _reserve(job, source) if verb == "reserve" else _release(job, source)
+    source = provider_of(job.spec)
+    asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
 
 
 def mark(job: MachinesJob) -> str:
@@ -45,34 +46,27 @@ def argument(machine: Machine) -> dict[str, object]:
     return {"address": machine.host} | {field: getattr(machine, field) for field in fields}
 
 
-def _reserve(job: MachinesJob, source: Provider) -> None:
+async def _reserve(job: MachinesJob, source: Provider) -> None:
     spec, feed = job.spec, Feed(mark(job), Step.MACHINES)
-    if not source.list(mark(job)):
-        source.offers(spec.machine, spec.nodes)
+    if not await source.list(mark(job)):
+        step.offer(spec, source)
     if isinstance(source, HasPreparation):
         source.prepare(spec.machine, feed.report)
-    identity = cluster_key(mark(job))
-    request = Reservation(
-        cluster_id=mark(job),
-        nodes=spec.nodes,
-        machine=spec.machine,
-        authorized_keys=(identity.with_suffix(".pub").read_text().strip(),),
-        identity_file=identity,
-        deadline=time.time() + spec.join_timeout,
-    )
+    seconds = float(spec.join_timeout or JOIN_SECONDS)
+    request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)
     try:
-        machines = source.reserve(request, feed.report)
+        machines = await fleet.bring_up(request, source, seconds, lambda _: None, feed.report)
     except BaseException:
-        _release(job, source)  # Pulumi does not know a resource that failed, and would never delete it
+        await _release(job, source)  # Pulumi does not know a resource that failed, and would never delete it
         raise
     sys.stdout.write(json.dumps([argument(machine) for machine in machines]) + "\n")
 
 
-def _release(job: MachinesJob, source: Provider) -> None:
-    _, left = release_until_gone(mark(job), source, Feed(mark(job), Step.MACHINES).report, time.sleep)
+async def _release(job: MachinesJob, source: Provider) -> None:
+    _, left = await fleet.release(mark(job), source, Feed(mark(job), Step.MACHINES).report)
     if left:
-        raise Leftover(f"{job.spec.name}: the provider still lists {listed(left)}", "run `pulumi destroy` again")
-    forget(mark(job))
+        raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", "run `pulumi destroy` again")
+    step.forget(mark(job))
 
 
 if __name__ == "__main__":

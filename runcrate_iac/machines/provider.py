@@ -29,9 +29,16 @@ class Reservation(Model):
 
 
 class Provider(Protocol):
-    """Machines from one source."""
+    """Machines from one source, one at a time and by their mark; :mod:`.fleet` makes them all or none.
+
+    What its methods raise other than :class:`~runcrate_iac.errors.StepFailed` (a lost answer, a server's error, a rate
+    limit) says nothing about the machine: it is looked for by its mark, and asked for again. An error with an attribute
+    ``retry_after`` (seconds) is asked again no sooner.
+    """
 
     name: str
+    listing_delay: float
+    """Seconds after an order within which :meth:`list` may not know a machine yet; 0 where it always does."""
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """The offers that can start now; empty where there is none.
@@ -41,21 +48,22 @@ class Provider(Protocol):
         """
         ...
 
-    def reserve(self, request: Reservation, report: Report) -> Sequence[Machine]:
-        """Create every machine at once and return when SSH answers on all of them.
+    async def create(self, request: Reservation, index: int, report: Report) -> Machine:
+        """Make the machine of node ``index``, marked with the cluster's id and its number.
 
-        Repeatable: machines that carry the mark already are adopted, not made twice. Raises
-        :class:`~runcrate_iac.errors.StepFailed` that names the machine, the fact and the remedy as soon
-        as one machine cannot come up; what was made stays for :meth:`release`.
+        Returns what is known of it once the order is taken, or later. One that carries the mark already is taken
+        up: as it is where it runs, started where it was stopped, made anew where it failed. Raises
+        :class:`~runcrate_iac.errors.StepFailed` that names the node, the fact and the remedy where this machine
+        can't come up: that ends the whole attempt. When it is cancelled it goes on with nothing.
         """
         ...
 
-    def list(self, cluster_id: str) -> Sequence[Machine]:
+    async def list(self, cluster_id: str) -> Sequence[Machine]:
         """Every machine that carries the mark now, running or not: the provider's own truth."""
         ...
 
-    def release(self, cluster_id: str, report: Report) -> None:
-        """Release every machine that carries the mark. Repeatable; one that is gone already is no error."""
+    async def delete(self, machine: Machine, report: Report) -> None:
+        """Release one machine, without starting it; one that is gone already is no error."""
         ...
 
 
@@ -65,4 +73,13 @@ class HasPreparation(Protocol):
 
     def prepare(self, machine: MachineSpec, report: Report) -> None:
         """Make or find what machines of this shape start from; nothing is reserved."""
+        ...
+
+
+@runtime_checkable
+class HasMarks(Protocol):
+    """A provider that can say which clusters its machines belong to, so that forgotten ones are found."""
+
+    async def marks(self) -> Sequence[str]:
+        """The id of every cluster that some machine of this user carries now."""
         ...

@@ -10,12 +10,18 @@ from importlib.metadata import entry_points
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.provider import Provider
+from runcrate_iac.model.spec import ClusterSpec
 
 GROUP = "runcrate_iac.providers"
 OURS = {
     "given": ("runcrate_iac.machines.given", "GivenProvider"),
     "local": ("runcrate_iac.machines.local", "LocalProvider"),
 }
+
+
+def provider_of(spec: ClusterSpec) -> Provider:
+    """The provider of the machines that this spec declares."""
+    return provider(spec.provider)
 
 
 def provider(name: str) -> Provider:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+import shutil
+from datetime import timedelta
+from pathlib import Path
 
 from runcrate_iac.errors import Leftover, Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines import fleet
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
@@ -20,13 +21,10 @@ from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.notify import refuse_unsendable
-from runcrate_iac.paths import cluster_dir
-
-PROOF_SECONDS = 120.0
-"""How long the provider may go on listing a machine after its release."""
+from runcrate_iac.paths import cluster_dir, private_dir
 
 
-def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
+async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
     """Reserve every machine at once, the intent in the ledger first; a second call adopts what is there.
 
     Raises :class:`SpecError` (no such machines), :class:`Refused` (the name is another stack's, or its
@@ -39,27 +37,48 @@ def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
         chosen = _checked(job, provider)
         if isinstance(provider, HasPreparation):
             provider.prepare(spec.machine, report)
-        view = _intend(job, chosen.price.usd, ledger)
+        view = _intend(job, chosen, ledger)
     else:
         refuse_change(view, spec, job.owner)
         if view.spec != spec:
             ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
+    made = await _bring_up(view, spec, provider, ledger, report)
+    return Made(cluster_id=view.cluster_id, deadline=view.deadline, price_per_hour=view.price_per_hour, machines=made)
+
+
+async def _bring_up(
+    view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger, report: Report
+) -> tuple[Machine, ...]:
+    name, cluster_id = spec.name, view.cluster_id
+    now = ledger.now()
+    # A machine that was lost after the common moment starts again: that has its time anew.
+    until = view.deadline if view.joined_at is None else now + timedelta(seconds=view.join_seconds)
+    request = request_for(spec, cluster_id, until.timestamp())
+    ledger.note(name, cluster_id, Note.ASKED, nodes=spec.nodes)
+    known = set(view.made)
+
+    def note(machine: Machine) -> None:
+        if machine.id not in known:
+            known.add(machine.id)
+            ledger.note(name, cluster_id, Note.MACHINE_MADE, machine=machine.id, node=node_name(machine.index))
+
+    machines = await fleet.bring_up(request, provider, (until - now).total_seconds(), note, report)
+    if machines != view.machines:
+        up = [machine.model_dump(mode="json") for machine in machines]
+        ledger.note(name, cluster_id, Note.MACHINES, machines=up)
+    return machines
+
+
+def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservation:
+    """The order for these machines, with the key of the cluster or pool of that name; ``deadline`` in epoch seconds."""
     identity = cluster_key(spec.name)
-    request = Reservation(
-        cluster_id=view.cluster_id,
+    return Reservation(
+        cluster_id=cluster_id,
         nodes=spec.nodes,
         machine=spec.machine,
         authorized_keys=(identity.with_suffix(".pub").read_text().strip(),),
         identity_file=identity,
-        deadline=view.deadline.timestamp(),
-    )
-    ledger.note(spec.name, view.cluster_id, Note.ASKED, nodes=spec.nodes)
-    machines = tuple(provider.reserve(request, report))
-    if machines != view.machines:
-        up = [machine.model_dump(mode="json") for machine in machines]
-        ledger.note(spec.name, view.cluster_id, Note.MACHINES, machines=up)
-    return Made(
-        cluster_id=view.cluster_id, deadline=view.deadline, price_per_hour=view.price_per_hour, machines=machines
+        deadline=deadline,
     )
 
 
@@ -111,13 +130,14 @@ def _checked(job: MachinesJob, provider: Provider) -> Offer:
     return offer(job.spec, provider)
 
 
-def _intend(job: MachinesJob, usd_per_hour: Decimal, ledger: Ledger) -> View:
+def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
     spec = job.spec
+    seconds = spec.join_timeout or chosen.join_seconds
     facts = {
         "owner": job.owner,
         "spec": spec.model_dump(mode="json"),
-        "deadline": (datetime.now(UTC) + timedelta(seconds=spec.join_timeout)).isoformat(),
-        "price_per_hour": str(usd_per_hour),
+        "deadline": (ledger.now() + timedelta(seconds=seconds)).isoformat(),
+        "price_per_hour": str(chosen.price.usd),
     }
     try:
         return ledger.record(spec.name, f"{spec.name}-{secrets.token_hex(4)}", Happened.RESERVED, **facts)
@@ -125,16 +145,14 @@ def _intend(job: MachinesJob, usd_per_hour: Decimal, ledger: Ledger) -> View:
         raise Refused(f"{spec.name} was reserved just now: {error}", "take another name, or end that one") from None
 
 
-def give_up(
-    view: View, provider: Provider, ledger: Ledger, report: Report, pause: Callable[[float], None], *, reason: str
-) -> View:
+async def give_up(view: View, provider: Provider, ledger: Ledger, report: Report, *, reason: str) -> View:
     """End a cluster that could not start: failed, and every machine released (C8)."""
     if view.state is State.PROVISIONING:
         view = ledger.record(view.name, view.cluster_id, Happened.START_FAILED, reason=reason)
-    return view if view.over else release(view, provider, ledger, report, pause)
+    return view if view.over else await release(view, provider, ledger, report)
 
 
-def release(view: View, provider: Provider, ledger: Ledger, report: Report, pause: Callable[[float], None]) -> View:
+async def release(view: View, provider: Provider, ledger: Ledger, report: Report) -> View:
     """Release every machine of this cluster and ask the provider until it lists none (X1).
 
     Raises :class:`Leftover` with the list where that can't be proved in time; it can be called again.
@@ -142,14 +160,15 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    seen, left = release_until_gone(cluster_id, provider, report, pause)
+    keep_consoles(view)
+    seen, left = await fleet.release(cluster_id, provider, report, unanswered=bool(view.unanswered))
     if provider.name != GivenProvider.name:  # those stay: their own resources end them
-        known = {machine.id: machine for machine in view.machines} | seen
+        nodes = view.made | {machine.id: node_name(machine.index) for machine in seen.values()}
         proof = f"{provider.name} was asked after the release and does not list it"
-        for key in sorted(known.keys() - {machine.id for machine in left} - set(view.gone)):
-            ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=node_name(known[key].index), proof=proof)
+        for key in sorted(nodes.keys() - {machine.id for machine in left} - set(view.gone)):
+            ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=nodes[key], proof=proof)
     if left:
-        raise Leftover(f"{name}: the provider still lists {listed(left)}", f"runcrate-iac down {name}")
+        raise Leftover(f"{name}: the provider still lists {fleet.listed(left)}", f"runcrate-iac down {name}")
     after = ledger.record(name, cluster_id, Happened.RELEASED)
     report(told(after), None)
     return after
@@ -158,43 +177,15 @@ def release(view: View, provider: Provider, ledger: Ledger, report: Report, paus
 def told(view: View) -> str:
     """What the release of a cluster came to, in a sentence."""
     bill = "no longer billed" if view.joined_at else "nothing is billed"
-    return f"released {len(view.gone)} of {len(view.gone)} machines, {bill}"
+    return f"released {len(view.gone)} of {len(view.made)} machines, {bill}"
 
 
-def listed(machines: Sequence[Machine]) -> str:
-    """The machines as a list for people, with the provider's ids."""
-    return ", ".join(f"{node_name(machine.index)} ({machine.id})" for machine in machines)
-
-
-def release_until_gone(
-    cluster_id: str, provider: Provider, report: Report, pause: Callable[[float], None]
-) -> tuple[dict[str, Machine], Sequence[Machine]]:
-    """Ask the provider to release, then to list, until none is left or :data:`PROOF_SECONDS` are over.
-
-    Returns every machine that it listed on the way, by id, and those that it lists still. What it answers
-    badly is asked again (F14); raises :class:`Leftover` where it still does so at the end.
-    """
-    seen: dict[str, Machine] = {}
-    waited, wait = 0.0, 0.5
-    while True:
-        failure, left = "", ()  # type: tuple[str, Sequence[Machine]]
-        try:
-            seen |= {machine.id: machine for machine in provider.list(cluster_id)}
-            provider.release(cluster_id, report)
-            left = provider.list(cluster_id)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the machines may still be there
-            failure = f"{type(error).__name__}: {error}"
-        if not failure and not left:
-            return seen, ()
-        if waited >= PROOF_SECONDS:
-            break
-        report(f"asking again: {failure or f'{len(left)} machines are still there'}", None)
-        pause(wait)
-        waited, wait = waited + wait, min(wait * 2, 10)
-    if failure:
-        known = f"; it last listed {listed(list(seen.values()))}" if seen else ""
-        raise Leftover(f"{cluster_id}: {provider.name} can't be asked: {failure}{known}", "run the same again later")
-    return seen, left
+def keep_consoles(view: View) -> None:
+    """Copy what the machines wrote on their consoles into the cluster's logs, before it goes with them."""
+    logs = private_dir(cluster_dir(view.name) / "logs")
+    for machine in view.machines:
+        if machine.log and (console := Path(machine.log)).exists():
+            shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
 
 
 def forget(cluster: str) -> None:

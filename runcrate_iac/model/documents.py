@@ -19,7 +19,7 @@ class MachinesJob(Model):
     given: tuple[Machine, ...] = ()
     """The machines, where the user's program made them."""
     repairs: int = 0
-    """How often a node of this cluster was found lost: one more, and the step runs again."""
+    """How often a cluster of this name was released, or a node of it found lost: one more, and the step runs again."""
 
 
 class Made(Model):

@@ -6,6 +6,9 @@ from runcrate_iac.model.base import Model
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.spec import Kind
 
+JOIN_SECONDS = 25 * 60
+"""Seconds from the reservation within which machines join, where their type isn't known to boot slowly (C8)."""
+
 
 class Offer(Model):
     """One choice: so many equal machines at one place, priced by the machine and never by the GPU."""
@@ -19,6 +22,8 @@ class Offer(Model):
     gpus_per_machine: int
     gpus_simulated: bool
     machines: int
+    join_seconds: int = JOIN_SECONDS
+    """Seconds from the reservation within which such machines join; more for types known to boot slowly (C8)."""
     price_per_machine: Money
     """USD per hour of one machine."""
 

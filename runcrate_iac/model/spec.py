@@ -95,8 +95,8 @@ class ClusterSpec(Model):
     """OpenSSH public keys that may log in; empty means those of the user's own ssh."""
     notify: tuple[Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$", max_length=254)], ...] = ()
     """Email addresses that are told when the cluster is ready (C6)."""
-    join_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] = 25 * 60
-    """Seconds from the reservation within which all nodes must reach all (C8: 25 minutes)."""
+    join_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] | None = None
+    """Seconds from the reservation within which all nodes must reach all; default what the offer says (C8)."""
 
     @field_validator("ssh_public_keys")
     @classmethod

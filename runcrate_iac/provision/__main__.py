@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
@@ -9,9 +10,14 @@ from runcrate_iac import steps
 from runcrate_iac.errors import Degraded, SpecError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.documents import StepInput
+from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.progress import RELEASES, Outcome, Step
+from runcrate_iac.provision import journals
+from runcrate_iac.provision.alive import looker
 from runcrate_iac.provision.step import perform
 
 
@@ -22,10 +28,20 @@ def main() -> None:
         names = "|".join(step for step in Step if step is not Step.MACHINES)
         raise SpecError(f"usage: python -m runcrate_iac.provision {names} < document")
     document = StepInput.model_validate_json(sys.stdin.read())
-    outcome = _recorded(wanted[0], document)
+    try:
+        outcome = _recorded(wanted[0], document)
+    except KeyboardInterrupt:
+        if wanted[0] in RELEASES:
+            _give_up(document.spec.name, [], "interrupted")
+        raise
     if not outcome.ok:
-        facts = "\n".join(sentence(condition) for condition in broken(outcome.conditions))
-        raise (StepFailed if outcome.step in RELEASES else Degraded)(f"{outcome.step} failed:\n{facts}")
+        wrong = broken(outcome.conditions)
+        facts = "\n".join(sentence(condition) for condition in wrong)
+        if outcome.step in RELEASES:
+            nodes = dict.fromkeys(condition.node for condition in wrong if condition.node)
+            facts += _give_up(document.spec.name, list(nodes), facts)
+            raise StepFailed(f"{outcome.step} failed:\n{facts}", "nothing starts again by itself: bring it up again")
+        raise Degraded(f"{outcome.step} failed:\n{facts}")
     sys.stdout.write(Outcome(step=outcome.step, ok=True).model_dump_json() + "\n")
 
 
@@ -33,8 +49,25 @@ def _recorded(step: Step, document: StepInput) -> Outcome:
     feed, ledger = Feed(document.spec.name, step), Ledger()
     view = ledger.current(document.spec.name)
     joined = view is not None and view.joined_at is not None
-    work = lambda: perform(step, document, time.time(), feed.emit, joined=joined)  # noqa: E731
+    dead = looker(view, feed.report) if view and step is Step.JOIN else list
+    work = lambda: perform(step, document, time.time(), feed.emit, joined=joined, dead=dead)  # noqa: E731
     return steps.record(ledger, document.spec.name, step, work, feed)
+
+
+def _give_up(cluster: str, nodes: list[str], reason: str) -> str:
+    """Release everything, where the cluster had not joined yet, after its nodes' logs were fetched; what to tell of it.
+
+    It is done here and not left to a rollback, so that plain `pulumi up` keeps the promise too (C8).
+    """
+    ledger = Ledger()
+    view = ledger.current(cluster)
+    if view is None or view.state is not State.PROVISIONING:
+        return ""
+    journals.fetch(cluster, nodes)
+    feed = Feed(cluster, Step.MACHINES)
+    after = asyncio.run(machines.give_up(view, provider_of(view.spec), ledger, feed.report, reason=reason))
+    machines.forget(cluster)
+    return "\n".join(["", *(words for node in nodes if (words := journals.tail(cluster, node))), machines.told(after)])
 
 
 if __name__ == "__main__":

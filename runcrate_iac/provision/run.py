@@ -26,18 +26,21 @@ from runcrate_iac.provision.job import Job, Line
 
 GRACE = 10.0
 """Seconds after the deadline in which the worker says for itself what it waited for."""
+LOOK_SECONDS = 5.0
 TERM = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _TAIL = 5
 """Lines of the log that a condition quotes."""
 
 
-def run(job: Job, on_event: Callable[[Event], None]) -> Outcome:
+def run(job: Job, on_event: Callable[[Event], None], dead: Callable[[], list[Condition]] = list) -> Outcome:
     """Run one step to its end and return how it ended; never raises for what goes wrong on nodes.
 
-    ``on_event`` hears each event in this thread. The log is ``logs/<step>.log`` in the cluster's folder. The worker is
-    ended on the way out whatever happens: at its deadline, by Ctrl-C (:class:`KeyboardInterrupt` goes on), by SIGTERM
-    (:class:`SystemExit` 143, where the program has no handler of its own), and by an exception of ``on_event``.
+    ``on_event`` hears each event in this thread. ``dead`` is asked in another, every :data:`LOOK_SECONDS`, why machines
+    do not run any more: a reason ends the worker, and is the outcome. The log is ``logs/<step>.log`` in the cluster's
+    folder. The worker is ended on the way out whatever happens: at its deadline, by Ctrl-C (:class:`KeyboardInterrupt`
+    goes on), by SIGTERM (:class:`SystemExit` 143, where the program has no handler of its own), and by an exception of
+    ``on_event``.
     """
     log = log_file(job)
     paths.private_dir(log.parent)
@@ -54,13 +57,29 @@ def run(job: Job, on_event: Callable[[Event], None]) -> Outcome:
         late = threading.Timer(max(0.0, job.deadline + GRACE - time.time()), _end, [worker])
         late.daemon = True
         late.start()
+        stop, found = threading.Event(), list[Condition]()
+        looking = threading.Thread(target=_look, args=(dead, worker, stop, found), daemon=True)
+        looking.start()
         try:
             outcome = _converse(worker, job, on_event)
         finally:
+            stop.set()
             late.cancel()
             _end(worker)
             _close(worker)
+    if found:
+        return Outcome(step=job.step, ok=False, conditions=tuple(found))
     return outcome or _silent(job, worker.returncode, log)
+
+
+def _look(
+    dead: Callable[[], list[Condition]], worker: subprocess.Popen[str], stop: threading.Event, found: list[Condition]
+) -> None:
+    while not stop.wait(LOOK_SECONDS):
+        if reasons := dead():
+            found += reasons
+            _end(worker)
+            return
 
 
 def log_file(job: Job) -> Path:

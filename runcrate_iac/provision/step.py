@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runcrate_iac.model import network
+from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.provision import run, ssh
@@ -15,11 +16,18 @@ SECONDS = {Step.JOIN: 25 * 60.0, Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60
 
 
 def perform(
-    step: Step, document: StepInput, now: float, on_event: Callable[[Event], None], *, joined: bool = True
+    step: Step,
+    document: StepInput,
+    now: float,
+    on_event: Callable[[Event], None],
+    *,
+    joined: bool = True,
+    dead: Callable[[], list[Condition]] = list,
 ) -> Outcome:
     """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch.
 
-    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew.
+    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew. ``dead`` is asked
+    every few seconds which machines do not run any more, which ends the step.
     """
     plan = network.plan(document.made.machines)
     job = Job(
@@ -30,4 +38,4 @@ def perform(
         ssh_config=ssh.write(document.spec.name, plan),
         deadline=now + SECONDS[step] if joined else document.made.deadline.timestamp(),
     )
-    return run.run(job, on_event)
+    return run.run(job, on_event, dead)

@@ -18,6 +18,7 @@ from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import MachineSpec
 from runcrate_iac.paths import cache_dir
+from tests.machines import release, reserve
 
 pytestmark = pytest.mark.hosts
 
@@ -82,13 +83,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Machine]
             deadline=time.time() + 1500,
         )
         try:
-            made = list(provider.reserve(request, tell))
+            made = list(reserve(provider, request, tell))
             lines = [f"node-{machine.index} {machine.host_key}\n" for machine in made]
             (folder / "known_hosts").write_text("".join(lines))
             yield made
         finally:
-            provider.release(CLUSTER, tell)
-    assert provider.list(CLUSTER) == []
+            release(provider, CLUSTER, tell)
 
 
 def ssh(machine: Machine, command: str, user: str = "runcrate") -> str:

@@ -25,6 +25,7 @@ from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState
 from runcrate_iac.model.spec import MachineSpec
 from runcrate_iac.paths import machines_dir
+from tests.machines import listed, release, reserve
 
 pytestmark = pytest.mark.hosts
 
@@ -34,8 +35,9 @@ MAKER = """
 import sys, time
 from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.machines.provider import Reservation
+from tests.machines import reserve
 request = Reservation.model_validate_json(sys.stdin.read())
-LocalProvider().reserve(request, lambda message, node: print(node, message, file=sys.stderr))
+reserve(LocalProvider(), request, lambda message, node: print(node, message, file=sys.stderr))
 print("reserved", flush=True)
 time.sleep(600)
 """
@@ -56,7 +58,7 @@ class Pair:
     @property
     def machines(self) -> list[Machine]:
         """What the provider lists now."""
-        return list(LocalProvider().list(self.request.cluster_id))
+        return listed(LocalProvider(), self.request.cluster_id)
 
     def ssh(self, index: int, command: str, user: str = "root") -> str:
         """What ``command`` prints on the node."""
@@ -128,7 +130,7 @@ def pair(folder: Path) -> Iterator[Pair]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert maker.stdin is not None
     assert maker.stdout is not None
@@ -142,7 +144,7 @@ def pair(folder: Path) -> Iterator[Pair]:
         maker.stdout.close()
         yield Pair(request, folder)
     finally:
-        LocalProvider().release(CLUSTER, tell)
+        release(LocalProvider(), CLUSTER, tell)
 
 
 def test_machines_survive_the_process_that_made_them(pair: Pair) -> None:
@@ -194,7 +196,7 @@ def test_the_clock_is_this_computers(pair: Pair) -> None:
 def test_a_second_reservation_adopts(pair: Pair) -> None:
     """To reserve again makes nothing new: the same processes, the same answer (C4)."""
     before = {mark: running.pid for mark, running in process.running(CLUSTER).items()}
-    again = LocalProvider().reserve(pair.request, tell)
+    again = reserve(LocalProvider(), pair.request, tell)
     assert list(again) == pair.machines
     assert {mark: running.pid for mark, running in process.running(CLUSTER).items()} == before
 
@@ -218,7 +220,7 @@ def test_a_machine_that_was_powered_off_starts_again(pair: Pair) -> None:
     pair.ssh(0, "echo kept > /root/file && sync")
     process.end([process.running(CLUSTER)[f"{CLUSTER}.node-0"]])
     assert [machine.state for machine in pair.machines] == [MachineState.STOPPED, MachineState.RUNNING]
-    machines = LocalProvider().reserve(pair.request, tell)
+    machines = reserve(LocalProvider(), pair.request, tell)
     assert [machine.state for machine in machines] == [MachineState.RUNNING, MachineState.RUNNING]
     assert pair.ssh(0, "cat /root/file; systemctl is-active runcrate-lease.timer || true") == "kept\ninactive"
 
@@ -238,8 +240,8 @@ def test_release_leaves_no_process_file_or_port(pair: Pair) -> None:
     ports = [machine.port for machine in pair.machines]
     provider = LocalProvider()
     for _ in range(2):
-        provider.release(CLUSTER, tell)
-        assert provider.list(CLUSTER) == []
+        release(provider, CLUSTER, tell)
+        assert listed(provider, CLUSTER) == []
     assert not machines_dir(CLUSTER).exists()
     assert not [p for p in psutil.process_iter() if any(CLUSTER in word for word in _words(p))]
     for port in ports:
@@ -263,12 +265,12 @@ def test_a_machine_that_dies_in_its_start_ends_the_wait(folder: Path) -> None:
     killer.start()
     try:
         with pytest.raises(StepFailed, match=r"node-1: it powered off, or its QEMU ended[\s\S]*crng reseeded"):
-            LocalProvider().reserve(request, tell)
+            reserve(LocalProvider(), request, tell)
         killer.join()
         assert time.monotonic() - died[0] < 2
     finally:
         killer.join()
-        LocalProvider().release(request.cluster_id, tell)
+        release(LocalProvider(), request.cluster_id, tell)
 
 
 def test_a_deadline_ends_the_wait(folder: Path) -> None:
@@ -276,10 +278,10 @@ def test_a_deadline_ends_the_wait(folder: Path) -> None:
     request = reservation(folder, "local-test-0003", seconds=1)
     try:
         with pytest.raises(StepFailed, match="SSH does not answer after"):
-            LocalProvider().reserve(request, tell)
+            reserve(LocalProvider(), request, tell)
     finally:
-        LocalProvider().release(request.cluster_id, tell)
-    assert LocalProvider().list(request.cluster_id) == []
+        release(LocalProvider(), request.cluster_id, tell)
+    assert listed(LocalProvider(), request.cluster_id) == []
 
 
 def test_the_trial_knows_a_kernel_that_runs_from_one_that_does_not(tmp_path: Path) -> None:

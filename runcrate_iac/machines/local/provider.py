@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from runcrate_iac.errors import SpecError, StepFailed
+from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.local import capacity, cloud_image, process, records, tools, vm
 from runcrate_iac.machines.local.accelerator import accelerator
 from runcrate_iac.machines.local.clone import Clones
@@ -28,6 +29,11 @@ class LocalProvider:
     """QEMU virtual machines of this user on this computer; their GPUs are simulated."""
 
     name = "local"
+    listing_delay = 0.0
+
+    def __init__(self) -> None:
+        """Nothing is looked at before it is needed."""
+        self._sources: dict[MachineSpec, vm.Source] = {}
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """One offer, free of charge.
@@ -57,31 +63,33 @@ class LocalProvider:
         """Build the golden image and its warm snapshot, where the cache lacks them."""
         _source(machine, report)
 
-    def reserve(self, request: Reservation, report: Report) -> Sequence[Machine]:
-        """Clone every machine at once; those that run are adopted, those that were powered off start again.
+    async def create(self, request: Reservation, index: int, report: Report) -> Machine:
+        """Clone the machine and wait for its SSH; one that was powered off starts again from its disk.
 
-        Raises :class:`SpecError` where there is no room for those that are missing, :class:`StepFailed` as soon
-        as one can't come up, with the end of its console log.
+        Raises :class:`SpecError` where there is no room for it, :class:`~runcrate_iac.errors.StepFailed` with the end
+        of its console log where it can't come up.
         """
-        missing = request.nodes - len(process.running(f"{request.cluster_id}."))
-        if missing > 0:
-            capacity.check(request.machine, missing, capacity.room())
-        source = _source(request.machine, report)
+        if records.mark(request.cluster_id, index) not in process.running(f"{request.cluster_id}."):
+            capacity.check(request.machine, 1, capacity.room())
+        if request.machine not in self._sources:
+            self._sources[request.machine] = _source(request.machine, report)
         private_dir(machines_dir(request.cluster_id))
-        return asyncio.run(_all_at_once(request, source, report))
+        return await vm.bring_up(index, request, self._sources[request.machine], report)
 
-    def list(self, cluster_id: str) -> Sequence[Machine]:
+    async def list(self, cluster_id: str) -> Sequence[Machine]:
         """Every machine with a folder or a process of this cluster."""
         return records.listed(cluster_id, set(process.running(f"{cluster_id}.")))
 
-    def release(self, cluster_id: str, report: Report) -> None:
-        """End the processes, wait until they are gone, and remove their files. What can't be ended stays listed."""
-        machines = self.list(cluster_id)
-        if process.end(list(process.running(f"{cluster_id}.").values())):
+    async def delete(self, machine: Machine, report: Report) -> None:
+        """End its process, wait until it is gone, and remove its files. What can't be ended stays listed."""
+        found = [running for mark, running in process.running(machine.id).items() if mark == machine.id]
+        if await asyncio.to_thread(process.end, found):
             return
-        shutil.rmtree(machines_dir(cluster_id), ignore_errors=True)
-        for machine in machines:
-            report("released", node_name(machine.index))
+        cluster_id = records.cluster_of(machine)
+        await asyncio.to_thread(shutil.rmtree, records.folder(cluster_id, machine.index), ignore_errors=True)
+        with suppress(OSError):  # the last one takes the cluster's folder with it
+            machines_dir(cluster_id).rmdir()
+        report("released", node_name(machine.index))
 
 
 def _source(machine: MachineSpec, report: Report) -> vm.Source:
@@ -93,13 +101,3 @@ def _source(machine: MachineSpec, report: Report) -> vm.Source:
     golden = golden_image(report)
     shape = Shape(machine.memory, machine.cpus, accelerator(golden.trial_boot(), report))
     return Clones(golden, snapshot(golden, shape, machine.disk, report), shape)
-
-
-async def _all_at_once(request: Reservation, source: vm.Source, report: Report) -> Sequence[Machine]:
-    """All machines; the first that fails ends the wait for the others."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(vm.bring_up(i, request, source, report)) for i in range(request.nodes)]
-    except* StepFailed as failures:
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]

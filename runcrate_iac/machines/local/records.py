@@ -18,6 +18,11 @@ def mark(cluster_id: str, index: int) -> str:
     return f"{cluster_id}.{node_name(index)}"
 
 
+def cluster_of(machine: Machine) -> str:
+    """The id of the cluster whose mark the machine carries."""
+    return machine.id.rpartition(f".{node_name(machine.index)}")[0]
+
+
 def folder(cluster_id: str, index: int) -> Path:
     """The folder of the machine's disk, sockets, console log and record."""
     return machines_dir(cluster_id) / node_name(index)

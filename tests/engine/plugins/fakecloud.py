@@ -6,8 +6,8 @@ the file ``fault`` in it says what goes wrong.
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class FakeCloud:
     """Machines as files named ``<cluster id>.node-<index>``."""
 
     name = "fakecloud"
+    listing_delay = 0.0
 
     def __init__(self) -> None:
         """Use the folder that the environment names."""
@@ -49,20 +50,18 @@ class FakeCloud:
         )
         return [offer]
 
-    def reserve(self, request: Reservation, report: Report) -> Sequence[Machine]:
-        """Make the files; ``fault`` may hold ``fail node-1`` or ``hang``."""
+    async def create(self, request: Reservation, index: int, report: Report) -> Machine:
+        """Make the file; ``fault`` may hold ``fail node-1`` or ``hang``."""
         fault = self._fault()
-        for index in range(request.nodes):
-            (self._root / f"{request.cluster_id}.node-{index}").touch()
-            report("made", f"node-{index}")
-        if fault.startswith("fail"):
-            node = fault.split()[1]
-            raise StepFailed(f"{node}: the machine did not start", "choose another offer", node)
-        while fault == "hang":
-            time.sleep(0.1)
-        return self.list(request.cluster_id)
+        (self._root / f"{request.cluster_id}.node-{index}").touch()
+        report("made", f"node-{index}")
+        if fault == f"fail node-{index}":
+            raise StepFailed(f"node-{index}: the machine did not start", "choose another offer", f"node-{index}")
+        if fault == "hang":
+            await asyncio.Event().wait()
+        return next(made for made in await self.list(request.cluster_id) if made.index == index)
 
-    def list(self, cluster_id: str) -> Sequence[Machine]:
+    async def list(self, cluster_id: str) -> Sequence[Machine]:
         """Every machine that is there."""
         names = sorted(file.name for file in self._root.glob(f"{cluster_id}.node-*"))
         return [
@@ -70,12 +69,11 @@ class FakeCloud:
             for name in names
         ]
 
-    def release(self, cluster_id: str, report: Report) -> None:
-        """Delete the files, unless ``fault`` is ``keep``."""
-        report("releasing", None)
+    async def delete(self, machine: Machine, report: Report) -> None:
+        """Delete the file, unless ``fault`` is ``keep``."""
+        report("releasing", f"node-{machine.index}")
         if self._fault() != "keep":
-            for file in self._root.glob(f"{cluster_id}.node-*"):
-                file.unlink()
+            (self._root / machine.id).unlink(missing_ok=True)
 
     def _fault(self) -> str:
         file = self._root / "fault"

@@ -1,0 +1,86 @@
+"""What `up` makes, and how each part of it is undone: in reverse, going on past what fails (C8, X1)."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
+from runcrate_iac.errors import RuncrateError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.provider import Provider
+from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model.progress import Event, Report, Step
+
+End = Callable[[View, Provider, Ledger, Report], Coroutine[Any, Any, View]]
+"""How the machines end: :func:`machines.release`, or :func:`machines.give_up` for those that never joined."""
+
+
+@dataclass
+class Undoing:
+    """One run of the parts below."""
+
+    view: View
+    end: End
+    ledger: Ledger
+    on_event: Callable[[Event], None]
+    open_stack: Callable[[], Stack] | None
+    """The cluster's Pulumi stack; None where there is no Pulumi to ask."""
+
+
+def _end_pulumi(undoing: Undoing) -> None:
+    end_orphans(undoing.view.name)
+
+
+def _release_machines(undoing: Undoing) -> None:
+    """Without Pulumi, which may be what broke."""
+    view = undoing.ledger.latest(undoing.view.name) or undoing.view
+    report = Feed(view.name, Step.MACHINES, undoing.on_event).report
+    undoing.view = asyncio.run(undoing.end(view, provider_of(view.spec), undoing.ledger, report))
+
+
+def _forget_keys(undoing: Undoing) -> None:
+    if undoing.view.over:
+        machines.forget(undoing.view.name)
+
+
+def _destroy_stack(undoing: Undoing) -> None:
+    if undoing.view.over and undoing.open_stack and left_behind(undoing.view.name):
+        undoing.open_stack().destroy()
+
+
+PARTS: tuple[tuple[str, Callable[[Undoing], None]], ...] = (
+    ("Pulumi's stack", _destroy_stack),
+    ("keys on this computer", _forget_keys),
+    ("machines", _release_machines),
+    ("steps that run", _end_pulumi),
+)
+"""What there is of a cluster beside its ledger, in the order in which `up` makes it, each with its undo. All can be
+repeated. Keys and stack stay while a machine may still be there."""
+
+
+def undo(undoing: Undoing) -> list[Exception]:
+    """Undo every part, the last one first, and return what failed; ``undoing.view`` is the cluster as it is then."""
+    failures: list[Exception] = []
+    for part, how in reversed(PARTS):
+        _note(undoing, Note.UNDO_STARTED, part=part)
+        said = ""
+        try:
+            how(undoing)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are undone all the same
+            failures.append(error)
+            said = f"{type(error).__name__}: {error}"
+        _note(undoing, Note.UNDO_ENDED, part=part, error=said)
+    return failures
+
+
+def _note(undoing: Undoing, kind: Note, **data: str) -> None:
+    with suppress(RuncrateError, sqlite3.Error):  # a ledger that can't be written must not keep machines alive
+        undoing.ledger.note(undoing.view.name, undoing.view.cluster_id, kind, **data)

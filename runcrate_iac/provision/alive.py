@@ -1,0 +1,37 @@
+"""Whether the machines still run while nodes are worked on: a dead one is named at once, not when time is up (F16)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from runcrate_iac.ledger.view import View
+from runcrate_iac.machines.fleet import Watch
+from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.progress import Report
+
+
+def looker(view: View, report: Report) -> Callable[[], list[Condition]]:
+    """A function that asks the provider and returns why machines of this cluster are dead; none where all run."""
+    if view.spec.provider == GivenProvider.name:
+        return list  # their provider is the user's own program
+    watch = Watch(view.cluster_id, provider_of(view.spec), view.machines)
+
+    async def look() -> list[Condition]:
+        failures = await watch.look()
+        await watch.release_doubles(report)
+        return [
+            Condition(
+                type="Joined",
+                status=Status.FALSE,
+                reason="MachineDied",
+                message=failure.message,
+                remedy=failure.remedy,
+                node=failure.node,
+            )
+            for failure in failures
+        ]
+
+    return lambda: asyncio.run(look())

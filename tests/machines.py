@@ -1,0 +1,29 @@
+"""Machines of a provider without a cluster, for tests of providers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from runcrate_iac.machines import fleet
+from runcrate_iac.machines.provider import Provider, Reservation
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.progress import Report
+
+
+def reserve(provider: Provider, request: Reservation, report: Report) -> Sequence[Machine]:
+    """All machines of the reservation, or the error that ended the attempt."""
+    seconds = request.deadline - time.time()
+    return asyncio.run(fleet.bring_up(request, provider, seconds, lambda machine: None, report))
+
+
+def release(provider: Provider, cluster_id: str, report: Report) -> None:
+    """Release them, and see that none is left."""
+    _, left = asyncio.run(fleet.release(cluster_id, provider, report))
+    assert not left
+
+
+def listed(provider: Provider, cluster_id: str) -> list[Machine]:
+    """What the provider lists now."""
+    return list(asyncio.run(fleet.within(provider.list(cluster_id))))
