@@ -47,6 +47,9 @@ class ToolMissing(RuncrateError):
 class Failed(RuncrateError):
     """The attempt failed and everything that had been reserved is released."""
 
+    offers: tuple[str, ...] = ()
+    """What is available now, in words (C8)."""
+
 
 class StepFailed(Failed):
     """A step (machines, join, storage, software, check) did not do its work."""

@@ -44,9 +44,9 @@ def read_spec(path: Path | str, **overrides: Any) -> dict[str, Any]:
     return document
 
 
-def load(path: Path | str) -> ClusterSpec:
-    """The spec in a YAML file, with the user's own ssh keys where it names none."""
-    return with_user_keys(parse(read_document(path), str(path)))
+def load(path: Path | str, **overrides: Any) -> ClusterSpec:
+    """The spec in a YAML file, with the user's own ssh keys where it names none; overrides as in :func:`read_spec`."""
+    return with_user_keys(parse(read_spec(path, **overrides), str(path)))
 
 
 def with_user_keys(spec: ClusterSpec) -> ClusterSpec:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from runcrate_iac.cli import doctor, down, events, preview, receipt, setup, ssh, status, up
-from runcrate_iac.errors import RuncrateError
+from runcrate_iac.errors import Failed, RuncrateError
 
 EPILOG = """\
 Exit codes: 0 done; 2 the spec or arguments are wrong, nothing was created; 3 failed and everything was released;
@@ -43,9 +43,17 @@ def main() -> NoReturn:
         app()
     except RuncrateError as error:
         if "--json" in sys.argv:
-            document = {"kind": type(error).__name__, "message": error.message, "remedy": error.remedy}
+            document: dict[str, object] = {
+                "kind": type(error).__name__,
+                "message": error.message,
+                "remedy": error.remedy,
+            }
+            if isinstance(error, Failed):
+                document["offers"] = error.offers
             sys.stdout.write(json.dumps({"error": document | {"exit_code": error.exit_code}}) + "\n")
         else:
             sys.stderr.write(f"error: {error}\n")
+            for offer in getattr(error, "offers", ()):
+                sys.stderr.write(f"available now: {offer}\n")
         sys.exit(error.exit_code)
     sys.exit(0)

@@ -9,6 +9,14 @@ from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.notify import refuse_unsendable
 
 
+def available(spec: ClusterSpec) -> list[Offer]:
+    """What could start now instead, after a failure (C8); none where the provider can't say."""
+    try:
+        return list(provider_of(spec).offers(spec.machine, spec.nodes))
+    except Exception:  # noqa: BLE001 - the failure itself is what has to be told
+        return []
+
+
 def chosen(spec: ClusterSpec) -> Offer:
     """The offer that would be taken.
 

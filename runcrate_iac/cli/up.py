@@ -9,17 +9,22 @@ import typer
 
 from runcrate_iac.cli import output
 from runcrate_iac.cli.display import Display
-from runcrate_iac.cli.offers import chosen
+from runcrate_iac.cli.offers import available, chosen
+from runcrate_iac.errors import Failed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.spec import Software
 from runcrate_iac.specfile import load
 
+JoinTimeout = Annotated[
+    int | None,
+    typer.Option("--join-timeout", metavar="SECONDS", help="Until all nodes reach all, or everything is released."),
+]
 Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The cluster's spec, a YAML file.")]
 
 
-def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
+def up(spec: Spec, join_timeout: JoinTimeout = None, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
     """Bring the cluster in SPEC up whole, or release everything.
 
     Shows the price per hour before anything is reserved. Run again, it changes nothing where nothing is to change,
@@ -36,14 +41,18 @@ def up(spec: Spec, yes: output.Yes = False, as_json: output.AsJson = False) -> N
     """  # noqa: D301 - the \b is for click: it keeps the lines
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
 
-    wanted = load(spec)
+    wanted = load(spec, join_timeout=join_timeout)
     engine = install.require()
     if Ledger().current(wanted.name) is None:
         output.messages.print(output.price(chosen(wanted)))
         if not output.confirm(f"Bring up {wanted.name}?", yes=yes):
             raise typer.Exit
-    with Display(as_json=as_json) as display:
-        view, changed = transaction.up(wanted, engine, display)
+    try:
+        with Display(as_json=as_json) as display:
+            view, changed = transaction.up(wanted, engine, display)
+    except Failed as failure:
+        failure.offers = tuple(output.price(offer) for offer in available(wanted))
+        raise
     if as_json:
         output.document(view.model_dump(mode="json") | {"resources_changed": changed})
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -139,6 +140,8 @@ def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
         "deadline": (ledger.now() + timedelta(seconds=seconds)).isoformat(),
         "price_per_hour": str(chosen.price.usd),
     }
+    for log in (cluster_dir(spec.name) / "logs").glob("node-*.log"):
+        log.unlink()  # of an earlier cluster of that name
     try:
         return ledger.record(spec.name, f"{spec.name}-{secrets.token_hex(4)}", Happened.RESERVED, **facts)
     except ValueError as error:  # another process was faster
@@ -160,7 +163,7 @@ async def release(view: View, provider: Provider, ledger: Ledger, report: Report
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    keep_consoles(view)
+    await _keep_consoles(view, provider)
     seen, left = await fleet.release(cluster_id, provider, report, unanswered=bool(view.unanswered))
     if provider.name != GivenProvider.name:  # those stay: their own resources end them
         nodes = view.made | {machine.id: node_name(machine.index) for machine in seen.values()}
@@ -180,12 +183,13 @@ def told(view: View) -> str:
     return f"released {len(view.gone)} of {len(view.made)} machines, {bill}"
 
 
-def keep_consoles(view: View) -> None:
+async def _keep_consoles(view: View, provider: Provider) -> None:
     """Copy what the machines wrote on their consoles into the cluster's logs, before it goes with them."""
-    logs = private_dir(cluster_dir(view.name) / "logs")
-    for machine in view.machines:
-        if machine.log and (console := Path(machine.log)).exists():
-            shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
+    with suppress(Exception):  # a full disk or a silent provider must not keep machines alive
+        logs = private_dir(cluster_dir(view.name) / "logs")
+        for machine in await fleet.within(provider.list(view.cluster_id)):
+            if machine.log and (console := Path(machine.log)).exists():
+                shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
 
 
 def forget(cluster: str) -> None:

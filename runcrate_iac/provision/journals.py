@@ -27,18 +27,13 @@ def path(cluster: str, node: str) -> Path:
 
 
 def tail(cluster: str, node: str) -> str:
-    """The last lines of the node's log and where the rest is; empty where there is none."""
-    file = path(cluster, node)
-    if not file.exists():
-        return ""
-    lines = file.read_text(errors="replace").splitlines()[-TAIL:]
-    return "\n".join([f"{node}'s log ends with (all of it: {file}):", *(f"  {line}" for line in lines)])
-
-
-def forget(cluster: str) -> None:
-    """Remove the logs of an earlier attempt."""
-    for file in path(cluster, "*").parent.glob("*.journal.log"):
-        file.unlink()
+    """The last lines of the node's log, else of its console, and where the rest is; empty where there is neither."""
+    logs = path(cluster, node).parent
+    for what, file in (("log", path(cluster, node)), ("console", logs / f"{node}.console.log")):
+        if file.exists() and (lines := file.read_text(errors="replace").split("\n")):
+            last = [f"  {line.rstrip()}" for line in lines if line.strip()][-TAIL:]
+            return "\n".join([f"{node}'s {what} ends with (all of it: {file}):", *last])
+    return ""
 
 
 async def _fetch(cluster: str, nodes: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.hosts.conftest import Computer
 
@@ -25,8 +26,8 @@ class Project:
     folder: Path
     computer: Computer
 
-    def pulumi(self, *words: str) -> str:
-        """Run the Pulumi command line; its output."""
+    def pulumi(self, *words: str, fails: bool = False) -> str:
+        """Run the Pulumi command line, which succeeds or ``fails``; its output."""
         exported = self.computer.run("setup", "--print-env").stdout
         pairs = (word.split("=", 1) for word in shlex.split(exported) if "=" in word)
         mine = {
@@ -37,8 +38,8 @@ class Project:
         env = self.computer.env | dict(pairs) | mine
         command = ["pulumi", "--non-interactive", *words]
         done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return done.stdout + (done.stderr if fails else "")
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,21 @@ def test_preview_touches_nothing(project: Project) -> None:
     assert project.computer.leftovers("plain") == []
 
 
+def test_a_join_that_fails_releases_everything(project: Project) -> None:
+    """A late join under plain `pulumi up` fails with each node's reason, and no machine is left (C8)."""
+    late = yaml.safe_load((project.folder / "cluster.yaml").read_text()) | {"join_timeout": 12}
+    written = (project.folder / "cluster.yaml").read_text()
+    (project.folder / "cluster.yaml").write_text(yaml.safe_dump(late))
+    told = project.pulumi("up", "--yes", "--skip-preview", fails=True)
+    (project.folder / "cluster.yaml").write_text(written)
+    assert "node-0" in told
+    assert "nothing is billed" in told
+    assert project.computer.leftovers("plain") == []
+    assert project.computer.status("plain")["state"] == "failed"
+
+
 def test_up_brings_the_whole_cluster(project: Project) -> None:
-    """`pulumi up` makes a ready cluster that our own commands see and reach (C24, C6)."""
+    """`pulumi up`, after an attempt that failed too, makes a ready cluster that our commands reach (C24, C6)."""
     told = project.pulumi("up", "--yes", "--skip-preview")
     assert "SSH answers" in told
     assert project.computer.status("plain")["state"] == "ready"
