@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help quickstart test check pytest wheel clean
+.PHONY: help quickstart test check pytest wheel rehearse clean
 
 help: ## What there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -36,6 +36,9 @@ pytest: $(READY) ## All rings, the real virtual machines last
 
 wheel: $(READY) ## The wheel installs by itself and carries its deploys, templates and stacks
 	$(BIN)/python tests/wheel.py
+
+rehearse: $(READY) ## End `up` in every way at every step boundary, and look for what is left
+	$(BIN)/python -m tests.rehearse
 
 clean: ## Remove the virtual environment; caches and clusters stay
 	rm -rf .venv
