@@ -26,6 +26,7 @@ from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import Condition, broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State
+from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
 from runcrate_iac.model.progress import Event
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import journals
@@ -86,7 +87,7 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
                 )
             open_stack = partial(_opened, engine, name, interrupts) if engine else None
             undoing = Undoing(view, machines.release, ledger, on_event, open_stack)
-            for failure in _worst_first(undo(undoing)):
+            for failure in undo(undoing):
                 raise failure
             return undoing.view
         if engine is not None and left_behind(name):
@@ -98,10 +99,6 @@ def _opened(engine: Engine, name: str, interrupts: Interrupts) -> Stack:
     stack = Stack(engine, name)
     interrupts.on_second = stack.kill
     return stack
-
-
-def _worst_first(failures: list[Exception]) -> list[Exception]:
-    return sorted(failures, key=lambda failure: not isinstance(failure, Leftover))
 
 
 def _notice_lost(view: View, ledger: Ledger) -> None:
@@ -136,11 +133,11 @@ def _watched(stack: Stack, spec: ClusterSpec, ledger: Ledger, interrupts: Interr
         thread.join(0.1)
         if ending and time.monotonic() > ending[0][0]:
             stack.kill()
-        elif not ending and (reason := _reason_to_end(spec.name, ledger, interrupts)) and stack.interrupt():
+        elif not ending and (reason := _reason_to_end(spec.name, latest, ledger, interrupts)) and stack.interrupt():
             ending.append((time.monotonic() + KILL_SECONDS, reason))
         return thread.is_alive()
 
-    start = position(spec.name)
+    start, latest = position(spec.name), time.time() + (spec.join_timeout or SLOW_JOIN_SECONDS)
     thread.start()
     try:
         for event in follow(spec.name, start, wait):
@@ -163,12 +160,17 @@ def _into(done: Future[int], work: Callable[[], int]) -> None:
         done.set_exception(error)
 
 
-def _reason_to_end(name: str, ledger: Ledger, interrupts: Interrupts) -> RuncrateError | None:
+def _reason_to_end(name: str, latest: float, ledger: Ledger, interrupts: Interrupts) -> RuncrateError | None:
+    """Why a running operation has to end now; ``latest`` is its deadline where nothing was reserved (epoch seconds)."""
     if interrupts.asked:
         return _Interrupted("interrupted")
     view = ledger.current(name)
-    if view and view.state is State.PROVISIONING and time.time() > view.deadline.timestamp() + BACKSTOP_SECONDS:
-        return _TooLate(f"not joined by {view.deadline:%H:%M:%S} UTC, and the step does not end by itself")
+    starting = view is None or view.state is State.PROVISIONING
+    deadline = view.deadline.timestamp() if view else latest
+    if starting and time.time() > deadline + BACKSTOP_SECONDS:
+        return _TooLate(
+            f"not joined by {time.strftime('%H:%M:%S', time.gmtime(deadline))} UTC, and Pulumi does not end"
+        )
     return None
 
 
@@ -198,7 +200,7 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
     if abandoned or view.state in (State.PROVISIONING, State.FAILED):
         end = partial(machines.give_up, reason=news.what)
         undoing = Undoing(view, end, ledger, on_event, lambda: stack)
-        failures = _worst_first(undo(undoing))
+        failures = undo(undoing)
         if failures and isinstance(failures[0], Leftover):
             raise failures[0] from news.error
         untidy = [f"not tidied, the next `up` or `down` does it: {failure}" for failure in failures]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
-from runcrate_iac.errors import RuncrateError
+from runcrate_iac.errors import Leftover, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import Note, View
@@ -67,7 +67,10 @@ repeated. Keys and stack stay while a machine may still be there."""
 
 
 def undo(undoing: Undoing) -> list[Exception]:
-    """Undo every part, the last one first, and return what failed; ``undoing.view`` is the cluster as it is then."""
+    """Undo every part, the last one first; ``undoing.view`` is the cluster as it is then.
+
+    Returns what failed, machines that may be left over before anything else.
+    """
     failures: list[Exception] = []
     for part, how in reversed(PARTS):
         _note(undoing, Note.UNDO_STARTED, part=part)
@@ -78,7 +81,7 @@ def undo(undoing: Undoing) -> list[Exception]:
             failures.append(error)
             said = f"{type(error).__name__}: {error}"
         _note(undoing, Note.UNDO_ENDED, part=part, error=said)
-    return failures
+    return sorted(failures, key=lambda failure: not isinstance(failure, Leftover))
 
 
 def _note(undoing: Undoing, kind: Note, **data: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.money import FREE
 from runcrate_iac.model.network import Machine
-from runcrate_iac.model.offer import Offer
+from runcrate_iac.model.offer import JOIN_SECONDS, SLOW_JOIN_SECONDS, Offer
 from runcrate_iac.model.progress import Report
-from runcrate_iac.model.spec import MachineSpec
+from runcrate_iac.model.spec import Kind, MachineSpec
 
 
 class GivenProvider:
@@ -33,6 +33,7 @@ class GivenProvider:
             gpus_per_machine=machine.gpus,
             gpus_simulated=any(given.gpus_simulated for given in self._machines),
             machines=nodes,
+            join_seconds=SLOW_JOIN_SECONDS if machine.kind is Kind.BARE_METAL else JOIN_SECONDS,
             price_per_machine=FREE,
         )
         return [offer] if len(self._machines) == nodes else []

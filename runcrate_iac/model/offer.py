@@ -8,6 +8,8 @@ from runcrate_iac.model.spec import Kind
 
 JOIN_SECONDS = 25 * 60
 """Seconds from the reservation within which machines join, where their type isn't known to boot slowly (C8)."""
+SLOW_JOIN_SECONDS = 45 * 60
+"""The same for servers, whose firmware alone may take a quarter of an hour."""
 
 
 class Offer(Model):
