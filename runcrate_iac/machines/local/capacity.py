@@ -43,22 +43,21 @@ def check(machine: MachineSpec, nodes: int, free: Room) -> None:
     memory = nodes * (machine.memory + OVERHEAD) + RESERVE
     if memory > free.memory:
         raise SpecError(
-            f"machine.memory: {nodes} machines of {_gib(machine.memory)} need {_gib(memory)} of memory, "
-            f"{_gib(free.memory)} are free on this computer",
+            f"machine.memory: {nodes} machines of {gib(machine.memory)} need {gib(memory)} of memory, "
+            f"{gib(free.memory)} are free on this computer",
             _fitting(free.memory - RESERVE, nodes),
         )
     caches = 0 if (cache_dir() / "warm").exists() else CACHES
     disk = nodes * min(machine.disk, WRITTEN) + caches
     if machine.disk > free.disk:
         raise SpecError(
-            f"machine.disk: {_gib(machine.disk)} are asked for each machine, {_gib(free.disk)} are free in all "
+            f"machine.disk: {gib(machine.disk)} are asked for each machine, {gib(free.disk)} are free in all "
             f"on the disk of {state_dir()}",
             "ask for a smaller disk: it could never be filled",
         )
     if disk > free.disk:
         raise SpecError(
-            f"machine.disk: {nodes} machines need {_gib(disk)} on the disk of {state_dir()}, "
-            f"{_gib(free.disk)} are free",
+            f"machine.disk: {nodes} machines need {gib(disk)} on the disk of {state_dir()}, {gib(free.disk)} are free",
             "free some, ask for fewer machines, or set RUNCRATE_IAC_HOME to a folder on a larger disk",
         )
 
@@ -70,7 +69,8 @@ def _fitting(memory: int, nodes: int) -> str:
     return f"this computer has room for {max(0, memory // (GIB // 2 + OVERHEAD))} machines of 512MiB: ask for fewer"
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
+    """The size in GiB, for people."""
     return f"{size / GIB:.1f} GiB"
 
 

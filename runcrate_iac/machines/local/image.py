@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,23 +20,14 @@ FILE_SYSTEM = "4G"
 WHAT = "golden image"
 
 _BASE = (
-    *(
-        "systemd",
-        "systemd-sysv",
-        "libpam-systemd",
-        "udev",
-        "dbus",
-        "kmod",
-        "procps",
-        "psmisc",
-        "initramfs-tools",
-        "zstd",
-    ),
-    *("linux-image-cloud-amd64", "linux-sysctl-defaults", "qemu-guest-agent", "openssh-server", "ca-certificates"),
-    *("e2fsprogs", "curl", "rsync", "less", "vim-tiny", "python3", "locales"),
+    *("systemd", "systemd-sysv", "libpam-systemd", "dbus", "kmod", "procps", "psmisc", "linux-sysctl-defaults"),
+    *("openssh-server", "ca-certificates", "curl", "rsync", "less", "vim-tiny", "python3", "locales"),
 )
-"""No time daemon: a guest's clock follows this computer's, and the join corrects what is left."""
-_CONFIGURE = Path(__file__).parent / "guest" / "configure.sh"
+"""No time daemon: a machine's clock follows this computer's, and the join corrects what is left."""
+_VM = ("udev", "initramfs-tools", "zstd", "linux-image-cloud-amd64", "qemu-guest-agent", "e2fsprogs")
+GUEST = Path(__file__).parent / "guest"
+"""Scripts and units that run on the machines."""
+SCRIPTS = (GUEST / "configure.sh", GUEST / "configure-vm.sh")
 _INITRAMFS = (
     'mkdir -p "$1/etc/initramfs-tools/conf.d"',
     'printf "MODULES=list\\n" > "$1/etc/initramfs-tools/conf.d/runcrate"',
@@ -81,17 +73,28 @@ class Image:
         return ["-kernel", str(self.kernel), "-append", "console=ttyS0"]
 
 
-def packages() -> list[str]:
-    """The packages of the image: its base and what every step of a cluster needs."""
+def packages(more: Iterable[str] = _VM) -> list[str]:
+    """The packages of an image: the common base, what every step of a cluster needs, and ``more``."""
     every = PACKAGES[SUITE].model_dump()
-    return sorted({*_BASE, *(name for names in every.values() for name in names)})
+    return sorted({*_BASE, *more, *(name for names in every.values() for name in names)})
 
 
 def key() -> str:
-    """The image's name: a digest of everything that goes into it."""
-    scripts = [file.read_text() for file in (_CONFIGURE, *lease.UNITS)]
-    inputs = [SUITE, FILE_SYSTEM, packages(), _INITRAMFS, _DISK, scripts]
-    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
+    """The image's name."""
+    return digest(SCRIPTS, SUITE, FILE_SYSTEM, packages(), _INITRAMFS, _DISK)
+
+
+def digest(scripts: Iterable[Path], *inputs: object) -> str:
+    """A short name of everything that goes into an image; ``scripts`` configure it."""
+    texts = [file.read_text() for file in (*scripts, *lease.UNITS)]
+    return hashlib.sha256(json.dumps([*inputs, texts]).encode()).hexdigest()[:16]
+
+
+def configuring(scripts: Iterable[Path]) -> Iterator[str]:
+    """The hooks that bring the lease's units into an image and run ``scripts`` in it, one after the other."""
+    yield from (f"upload {unit} /etc/systemd/system/{unit.name}" for unit in lease.UNITS)
+    for script in scripts:
+        yield from (f"upload {script} /configure.sh", 'chroot "$1" sh /configure.sh', 'rm "$1/configure.sh"')
 
 
 def golden_image(report: Report) -> Image:
@@ -110,10 +113,7 @@ def golden_image(report: Report) -> Image:
 def command(target: Path) -> list[str]:
     """The mmdebstrap call that leaves ``disk.qcow2``, ``kernel`` and ``initrd`` in ``target``."""
     hooks = (
-        *(f"upload {unit} /etc/systemd/system/{unit.name}" for unit in lease.UNITS),
-        f"upload {_CONFIGURE} /configure.sh",
-        'chroot "$1" sh /configure.sh',
-        'rm "$1/configure.sh"',
+        *configuring(SCRIPTS),
         *_DISK,
         *(f"download /{name} {target / name}" for name in ("disk.qcow2", "kernel", "initrd")),
     )

@@ -19,14 +19,24 @@ TELL_EVERY = 3.0
 
 
 def command(
-    suite: str, packages: Iterable[str], *, essential_hooks: Iterable[str] = (), customize_hooks: Iterable[str] = ()
+    suite: str,
+    packages: Iterable[str],
+    *,
+    essential_hooks: Iterable[str] = (),
+    customize_hooks: Iterable[str] = (),
+    tree: Path | None = None,
 ) -> list[str]:
-    """The call; hooks are shell lines that get the folder as ``$1``, or ``upload`` and ``download`` (mmdebstrap(1))."""
+    """The call; hooks are shell lines that get the folder as ``$1``, or ``upload`` and ``download`` (mmdebstrap(1)).
+
+    ``tree`` is the folder that keeps the unpacked packages; without it only what hooks carry out is kept.
+    """
     mode = "root" if os.geteuid() == 0 else "unshare"
     hooks = [f"--essential-hook={line}" for line in essential_hooks]
     hooks += [f"--customize-hook={line}" for line in customize_hooks]
     include = ",".join(packages)
-    return ["mmdebstrap", f"--mode={mode}", "--variant=apt", "--format=null", f"--include={include}", *hooks, suite]
+    kept = ["--format=directory"] if tree else ["--format=null"]
+    target = [suite, str(tree)] if tree else [suite]
+    return ["mmdebstrap", f"--mode={mode}", "--variant=apt", *kept, f"--include={include}", *hooks, *target]
 
 
 def run(words: list[str], folder: Path, what: str, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""The provider of machines on this computer."""
+"""The provider of machines on this computer: virtual machines; on Linux, for root, containers too."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from runcrate_iac.machines.local.accelerator import accelerator
 from runcrate_iac.machines.local.clone import Clones
 from runcrate_iac.machines.local.cloud_image import CloudImage
 from runcrate_iac.machines.local.command import Shape
+from runcrate_iac.machines.local.container import host, network
+from runcrate_iac.machines.local.container import machine as container
+from runcrate_iac.machines.local.container.tree import root_tree
 from runcrate_iac.machines.local.image import golden_image
 from runcrate_iac.machines.local.warm import snapshot
 from runcrate_iac.machines.provider import Reservation
@@ -40,11 +43,7 @@ class LocalProvider:
 
         Raises :class:`SpecError` for other kinds of machines, and where this computer has no room for them.
         """
-        if machine.kind is not Kind.VM:
-            raise SpecError(f"machine.kind: {machine.kind} is not offered on this computer yet", "kind: vm")
-        if machine.image:
-            cloud_image.check(machine, Path(machine.image).expanduser())
-        capacity.check(machine, nodes, capacity.room())
+        _check(machine, nodes)
         return [
             Offer(
                 provider=self.name,
@@ -60,15 +59,21 @@ class LocalProvider:
         ]
 
     def prepare(self, machine: MachineSpec, report: Report) -> None:
-        """Build the golden image and its warm snapshot, where the cache lacks them."""
-        _source(machine, report)
+        """Build what such machines start from, where the cache lacks it."""
+        if machine.kind is Kind.CONTAINER:
+            root_tree(report)
+        else:
+            _source(machine, report)
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
-        """Clone the machine and wait for its SSH; one that was powered off starts again from its disk.
+        """Make the machine and wait for its SSH; one that was powered off starts again from its disk.
 
         Raises :class:`SpecError` where there is no room for it, :class:`~runcrate_iac.errors.StepFailed` with the end
         of its console log where it can't come up.
         """
+        if request.machine.kind is Kind.CONTAINER:
+            host.raise_limits(request.nodes, report)
+            return await container.bring_up(index, request, root_tree(report), report)
         if records.mark(request.cluster_id, index) not in process.running(f"{request.cluster_id}."):
             capacity.check(request.machine, 1, capacity.room())
         if request.machine not in self._sources:
@@ -78,18 +83,36 @@ class LocalProvider:
 
     async def list(self, cluster_id: str) -> Sequence[Machine]:
         """Every machine with a folder or a process of this cluster."""
+        if network.exists(cluster_id):
+            return container.listed(cluster_id)
         return records.listed(cluster_id, set(process.running(f"{cluster_id}.")))
 
     async def delete(self, machine: Machine, report: Report) -> None:
         """End its process, wait until it is gone, and remove its files. What can't be ended stays listed."""
+        cluster_id = records.cluster_of(machine)
+        if network.exists(cluster_id):
+            await container.delete(machine)
+            report("released", node_name(machine.index))
+            return
         found = [running for mark, running in process.running(machine.id).items() if mark == machine.id]
         if await asyncio.to_thread(process.end, found):
             return
-        cluster_id = records.cluster_of(machine)
         await asyncio.to_thread(shutil.rmtree, records.folder(cluster_id, machine.index), ignore_errors=True)
         with suppress(OSError):  # the last one takes the cluster's folder with it
             machines_dir(cluster_id).rmdir()
         report("released", node_name(machine.index))
+
+
+def _check(machine: MachineSpec, nodes: int) -> None:
+    """Raise :class:`SpecError` where this computer can't give such machines, or has no room for them."""
+    if machine.kind is Kind.CONTAINER:
+        host.check(machine, nodes, capacity.room())
+        return
+    if machine.kind is not Kind.VM:
+        raise SpecError(f"machine.kind: {machine.kind} is not offered on this computer", "kind: vm, or kind: container")
+    if machine.image:
+        cloud_image.check(machine, Path(machine.image).expanduser())
+    capacity.check(machine, nodes, capacity.room())
 
 
 def _source(machine: MachineSpec, report: Report) -> vm.Source:

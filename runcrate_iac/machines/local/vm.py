@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from qemu.qmp import QMPError
 
-from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.local import network, process, qmp, records
+from runcrate_iac.machines.local.waiting import failing_as, greets, telling
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Report
@@ -21,7 +21,6 @@ PORT_TRIES = 5
 BANNER_SECONDS = 5.0
 POLL = 0.5
 DYING_POLLS = 10
-TELL_EVERY = 10.0
 ENDED = "it powered off, or its QEMU ended"
 
 
@@ -45,7 +44,8 @@ async def bring_up(index: int, request: Reservation, source: Source, report: Rep
     name, mark = node_name(index), records.mark(request.cluster_id, index)
     folder = records.folder(request.cluster_id, index)
     begun = time.monotonic()
-    async with _failing_as(name, mark, folder, request.deadline), _telling(name, report):
+    failing = failing_as(name, folder, request.deadline, (QMPError, EOFError, qmp.GuestFailed), partial(_fact, mark))
+    async with failing, telling(name, report):
         found = process.running(mark).get(mark)
         known = records.load(folder)
         if known is None or known.host_key is None:
@@ -82,23 +82,10 @@ async def start(folder: Path, words: Callable[[int], list[str]]) -> int:
 
 async def _answers(machine: Machine, mark: str) -> None:
     """Return when an SSH server greets on the forwarded port; QEMU itself accepts before the guest does."""
-    while not await _greets(machine):
+    while not await greets(machine, BANNER_SECONDS):
         if mark not in process.running(mark):
             raise process.NotStarted(ENDED)
         await asyncio.sleep(POLL)
-
-
-async def _greets(machine: Machine) -> bool:
-    try:
-        async with asyncio.timeout(BANNER_SECONDS):
-            reader, writer = await asyncio.open_connection(machine.host, machine.port)
-            try:
-                return (await reader.readline()).startswith(b"SSH-2.0")
-            finally:
-                writer.close()
-                await writer.wait_closed()
-    except (OSError, TimeoutError):
-        return False
 
 
 async def _ended(mark: str) -> bool:
@@ -110,37 +97,6 @@ async def _ended(mark: str) -> bool:
     return False
 
 
-@asynccontextmanager
-async def _failing_as(name: str, mark: str, folder: Path, deadline: float) -> AsyncIterator[None]:
-    seconds = max(0.0, deadline - time.time())
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except (TimeoutError, QMPError, EOFError, OSError, qmp.GuestFailed, process.NotStarted) as error:
-        if isinstance(error, TimeoutError):
-            fact = f"SSH does not answer after {seconds:.0f} s"
-        elif isinstance(error, QMPError | EOFError) and await _ended(mark):
-            fact = ENDED
-        else:
-            fact = str(error)
-        tail = process.console_tail(folder / "console.log")
-        raise StepFailed(
-            f"machines: {name}: {fact}; the last lines of its console:\n{tail}",
-            f"the whole console is in {folder / 'console.log'} until the machine is released",
-        ) from error
-
-
-@asynccontextmanager
-async def _telling(name: str, report: Report) -> AsyncIterator[None]:
-    begun = time.monotonic()
-
-    async def tell() -> None:
-        while True:
-            await asyncio.sleep(TELL_EVERY)
-            report(f"waiting for SSH ({time.monotonic() - begun:.0f} s)", name)
-
-    telling = asyncio.create_task(tell())
-    try:
-        yield
-    finally:
-        telling.cancel()
+async def _fact(mark: str, error: Exception) -> str:
+    lost = isinstance(error, QMPError | EOFError) and await _ended(mark)
+    return ENDED if lost else str(error)

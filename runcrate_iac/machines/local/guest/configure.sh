@@ -1,28 +1,14 @@
 #!/bin/sh
-# Runs once, in the root file system of the golden image, when it is built (mmdebstrap --customize-hook).
+# Runs once, in the root file system of an image, when it is built (mmdebstrap --customize-hook); what is of one kind of
+# machine comes after it, in configure-vm.sh or configure-container.sh.
 set -eu
 
 echo runcrate-image > /etc/hostname
 printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' > /etc/hosts
-echo 'nameserver 10.0.2.3' > /etc/resolv.conf
-# noinit_itable: the kernel would write every unused inode table into each node's overlay
-echo '/dev/vda / ext4 defaults,noinit_itable 0 1' > /etc/fstab
 
 useradd --create-home --shell /bin/bash --password '*' runcrate
 echo 'runcrate ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/runcrate
 chmod 440 /etc/sudoers.d/runcrate
-
-# Names of cards depend on their slots, so networks are matched by MAC. Every node has its own user-mode network.
-cat > /etc/systemd/network/10-outer.network <<'UNIT'
-[Match]
-MACAddress=52:54:00:72:63:00
-
-[Network]
-Address=10.0.2.15/24
-Gateway=10.0.2.2
-LinkLocalAddressing=no
-IPv6AcceptRA=no
-UNIT
 
 cat > /etc/ssh/sshd_config.d/10-runcrate.conf <<'CONF'
 PasswordAuthentication no
@@ -41,7 +27,7 @@ rm -f /etc/ssh/ssh_host_* /etc/munge/munge.key /var/lib/systemd/random-seed /var
 for unit in slurmctld slurmd slurmdbd munge mariadb nfs-server nfs-blkmap rpcbind rpcbind.socket rpc-statd-notify nfs-client.target; do
     systemctl disable --quiet "$unit"
 done
-for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer; do
+for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer; do
     systemctl disable --quiet "$unit"
 done
 # A node has no use for these, and each costs part of a second at boot and at every daemon-reload where there is no KVM
