@@ -11,6 +11,7 @@ from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
 from runcrate_iac.model.slurm import gpu_device
+from runcrate_iac.model.storage import has_shared_folder, hostfile
 from runcrate_iac.provision.checks import verdicts
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
@@ -31,13 +32,16 @@ def checks() -> None:
 
 
 def _look(here: Context) -> None:
+    machine = here.spec.machine
+    shared, path = has_shared_folder(machine), hostfile(machine)
     values = {"plan": here.plan, "node": here.node, "is_head": here.is_head, "tries": _TRIES, "token": _TOKEN}
-    lines = ask(render("checks/node.sh.j2", gpu_device=gpu_device(here.node), **values), _sudo=False)
-    hostfile = render("storage/hostfile.j2", plan=here.plan, spec=here.spec).splitlines()
-    for condition in verdicts(here.plan, here.node, here.spec.machine.gpus, hostfile, lines):
+    more = {"gpu_device": gpu_device(here.node), "shared": shared, "hostfile": path}
+    lines = ask(render("checks/node.sh.j2", **values, **more), _sudo=False)
+    wanted = render("storage/hostfile.j2", plan=here.plan, spec=here.spec).splitlines()
+    for condition in verdicts(here.plan, here.node, machine.gpus, (path, wanted), lines, shared=shared):
         found(condition)
 
 
 def _tidy(here: Context) -> None:
-    if here.is_head:
+    if here.is_head and has_shared_folder(here.spec.machine):
         ask(f"rm -rf /shared/.runcrate-check-{_TOKEN}")

@@ -9,11 +9,18 @@ from runcrate_iac.model.network import NetworkPlan, Node
 
 
 def verdicts(
-    plan: NetworkPlan, node: Node, gpus: int, hostfile: Sequence[str], lines: Sequence[str]
+    plan: NetworkPlan,
+    node: Node,
+    gpus: int,
+    hostfile: tuple[str, Sequence[str]],
+    lines: Sequence[str],
+    *,
+    shared: bool,
 ) -> list[Condition]:
     """One condition per thing that was looked at, from the lines of ``checks/node.sh.j2``.
 
-    ``gpus`` are those declared, ``hostfile`` are the lines that /shared/hostfile must have.
+    ``gpus`` are those declared, ``hostfile`` is its path and the lines that it must have; ``shared`` says whether
+    the nodes share a folder (C21).
     """
     told = [line.partition(" ")[::2] for line in lines]
 
@@ -53,13 +60,22 @@ def verdicts(
         f"{gpus}{simulated} GPUs",
         "run the storage step again" if simulated else "look for Xid errors in the kernel's log; replace the machine",
     )
+    verdict(
+        "HostfileRight",
+        "WrongHostfile",
+        [f"{hostfile[0]} is not what the cluster is"] if all_of("hostfile") != list(hostfile[1]) else [],
+        "the hostfile names every node",
+        "run the storage step again",
+    )
+    if not shared:
+        return conditions
     head = plan.head
     wanted = "1777" if node == head else f"{head.address}:/shared"
-    shared = next(iter(all_of("shared")), "")
+    there = next(iter(all_of("shared")), "")
     verdict(
         "SharedMounted",
         "NotMounted",
-        [f"/shared is {shared or 'not mounted'} instead of {wanted}"] if shared != wanted else [],
+        [f"/shared is {there or 'not mounted'} instead of {wanted}"] if there != wanted else [],
         "/shared is there",
         f"look at `systemctl status shared.mount` there and nfs-server.service on {head.name}",
     )
@@ -73,12 +89,5 @@ def verdicts(
         ],
         "reads what every node writes to /shared",
         f"look at `dmesg` there and nfs-server.service on {head.name}",
-    )
-    verdict(
-        "HostfileRight",
-        "WrongHostfile",
-        ["/shared/hostfile is not what the cluster is"] if all_of("hostfile") != list(hostfile) else [],
-        "the hostfile names every node",
-        "run the storage step again",
     )
     return conditions

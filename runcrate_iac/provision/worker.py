@@ -25,6 +25,7 @@ from runcrate_iac.errors import SpecError  # noqa: E402
 from runcrate_iac.model.conditions import Condition, Status  # noqa: E402
 from runcrate_iac.model.progress import Mark, Outcome, Step  # noqa: E402
 from runcrate_iac.model.spec import Software  # noqa: E402
+from runcrate_iac.model.storage import has_shared_folder  # noqa: E402
 from runcrate_iac.provision.emit import Emitter  # noqa: E402
 from runcrate_iac.provision.findings import collected  # noqa: E402
 from runcrate_iac.provision.job import Exit, Job  # noqa: E402
@@ -39,10 +40,11 @@ HEART_BEAT = 10.0
 def deploys(job: Job) -> list[str]:
     """``file.function`` of the deploys of a step, in order."""
     slurm = job.spec.software is Software.SLURM
+    shared = has_shared_folder(job.spec.machine)
     return {
         Step.MACHINES: [],
         Step.JOIN: ["names.names", "mesh.mesh", "reach.reach", "lease.disarm"],
-        Step.STORAGE: ["storage.storage", "hostfile.hostfile", "gpus.gpus"],
+        Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "gpus.gpus"],
         Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
         Step.CHECK: ["reach.reach", "checks.checks", *(["slurm.check"] if slurm else [])],
     }[job.step]
