@@ -30,6 +30,8 @@ class Hardware(Model):
     sockets: Annotated[int, Field(gt=0)]
     cgroup_v2: bool
     """Whether the system has cgroup v2 alone, the unified hierarchy (cgroups(7))."""
+    container: bool = False
+    """Whether it is a container."""
     gpus: frozenset[str]
     """Device files of its GPUs."""
     key: str = ""
@@ -64,6 +66,7 @@ def parse(lines: Sequence[str]) -> Hardware:
             "memory": one.get("memory"),
             **dict(zip(names, one.get("processor", "").split(), strict=False)),
             "cgroup_v2": one.get("cgroup") == "v2",
+            "container": "container" in one,
             "gpus": [device for word, device in told if word == "gpu"],
             "key": "\n".join(text for word, text in told if word == "key"),
         }
@@ -98,6 +101,7 @@ def memory_per_cpu(all_hardware: Mapping[int, Hardware]) -> int:
 def has_cgroups(all_hardware: Mapping[int, Hardware]) -> bool:
     """Whether Slurm can track and confine processes with cgroups.
 
-    Ubuntu 22.04 boots with cgroup v2 alone, and its Slurm 21.08 knows only v1; v2 came with 22.05.
+    Ubuntu 22.04 boots with cgroup v2 alone, and its Slurm 21.08 knows only v1; v2 came with 22.05. A container has not
+    all controllers, none where the computer under it uses v1 for them, and may not load filters for devices.
     """
-    return all(hardware.codename != "jammy" for hardware in all_hardware.values())
+    return all(hardware.codename != "jammy" and not hardware.container for hardware in all_hardware.values())

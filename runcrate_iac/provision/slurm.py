@@ -70,6 +70,7 @@ def configuration(spec: ClusterSpec, plan: NetworkPlan, hardware: Mapping[int, H
         "plan": plan,
         "cgroups": rules.has_cgroups(hardware),
         "cgroup_v2": all(one.cgroup_v2 for one in hardware.values()),
+        "container": any(one.container for one in hardware.values()),
         "memory_per_cpu": rules.memory_per_cpu(hardware),
         "partition": rules.PARTITION,
         "nodes": [
