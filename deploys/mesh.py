@@ -20,6 +20,8 @@ from runcrate_iac.provision.render import render
 
 _PACKAGES = ("wireguard-tools", "nftables", "iproute2", "iputils-ping", "openssh-client")
 _UNITS = ("runcrate-firewall.service", "runcrate-mesh.service")
+_USER_SPACE = "runcrate-wireguard-go.service"
+"""What the mesh starts where the kernel has no WireGuard."""
 _met: dict[int, Met] = {}
 
 
@@ -83,6 +85,7 @@ def _configure(here: Context) -> None:
         File("/etc/runcrate/firewall.nft", render("network/firewall.nft.j2", **values)),
         File("/etc/ssh/ssh_config.d/runcrate.conf", render("network/ssh_config.j2", **values)),
         *(File(f"/etc/systemd/system/{unit}", render(f"network/{unit}")) for unit in _UNITS),
+        File(f"/etc/systemd/system/{_USER_SPACE}", render(f"network/{_USER_SPACE}.j2", plan=plan)),
     ]
     blocks = [
         *(f"{user['home']}/.ssh/authorized_keys" for user in users),
