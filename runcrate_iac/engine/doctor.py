@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 
 from runcrate_iac.engine import gobuild, install, launchers
 from runcrate_iac.engine.progress import watch
@@ -20,11 +21,12 @@ _PACKAGES = {**tools.PROGRAMS, _SSH: "openssh-client"}
 _PURPOSES = {
     tools.QEMU: "virtual machines on this computer",
     "qemu-img": "disks of virtual machines",
-    "mmdebstrap": "building the image of virtual machines, once",
+    "mmdebstrap": "building the images of machines, once",
     "mke2fs": "building the image of virtual machines, once",
-    **({"newuidmap": "building that image without being root"} if os.geteuid() else {}),
     _SSH: "reaching the nodes",
 }
+_OF_A_USER = {"newuidmap": "building the image of virtual machines without being root"}
+_OF_ROOT = {"systemd-nspawn": "container machines on this computer", "ip": "networks of container machines"}
 _BREW = {tools.QEMU: "qemu", "qemu-img": "qemu", "mke2fs": "e2fsprogs", _SSH: "openssh"}
 _SETUP = "runcrate-iac setup"
 _INSTALL_SECONDS = 1800
@@ -61,7 +63,7 @@ def needs() -> list[Need]:
         )
     found += [
         Need(name=name, found=_present(name), what_it_is_for=purpose, how_to_get_it=_how(name))
-        for name, purpose in _PURPOSES.items()
+        for name, purpose in _purposes().items()
     ]
     return found
 
@@ -69,7 +71,7 @@ def needs() -> list[Need]:
 def missing_packages() -> list[str]:
     """The packages of this system that would bring the programs that are missing."""
     if _apt():
-        return sorted({_PACKAGES[name] for name in _PURPOSES if not _present(name)})
+        return sorted({_PACKAGES[name] for name in _purposes() if not _present(name)})
     return []
 
 
@@ -94,6 +96,13 @@ def install_packages(report: Report) -> None:
     _run([*prefix, "apt-get", f"-o=DPkg::Lock::Timeout={_LOCK_SECONDS}", "update"], "updating package lists", report)
     if (told := _run(install_them, title, report)) is not None:
         raise Failed(f"apt-get could not install {', '.join(packages)}:\n{told}", shlex.join(install_them))
+
+
+def _purposes() -> dict[str, str]:
+    """The programs and what they are for; containers need root, so nobody else is asked for their programs."""
+    if os.geteuid():
+        return _PURPOSES | _OF_A_USER
+    return _PURPOSES | (_OF_ROOT if sys.platform == "linux" else {})
 
 
 def _present(program: str) -> bool:

@@ -107,10 +107,9 @@ class Cluster:
 
 
 @pytest.fixture(scope="session")
-def computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
-    """A computer on which nothing is up, with a Pulumi and an image; nothing of ours runs on it afterwards."""
+def any_computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
+    """A computer on which nothing is up, with a Pulumi; nothing of ours runs on it afterwards."""
     assert install.find() or install.install(lambda message, node: None)
-    LocalProvider().prepare(parse(SPEC).machine, lambda message, node: None)
     found = Computer(tmp_path_factory.mktemp("runcrate"))
     yield found
     for process in found.started:
@@ -119,6 +118,13 @@ def computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
     for path in (found.home / "clusters").glob("*"):
         found.run("down", path.name, "--yes")
     shutil.rmtree(found.home)
+
+
+@pytest.fixture(scope="session")
+def computer(any_computer: Computer) -> Computer:
+    """That computer, with an image of virtual machines."""
+    LocalProvider().prepare(parse(SPEC).machine, lambda message, node: None)
+    return any_computer
 
 
 @pytest.fixture(scope="session")

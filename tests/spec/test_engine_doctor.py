@@ -37,7 +37,15 @@ def test_what_is_missing_comes_with_purpose_and_way(bare: Path) -> None:
     assert needs["Go"].what_it_is_for.startswith("building Pulumi")
     assert needs["Pulumi"].how_to_get_it == "runcrate-iac setup"
     assert needs["mmdebstrap"].how_to_get_it == "sudo apt-get install mmdebstrap"
-    assert doctor.missing_packages() == ["e2fsprogs", "mmdebstrap", "qemu-system-x86", "qemu-utils"]
+    assert doctor.missing_packages() == ["e2fsprogs", "mmdebstrap", "qemu-system-x86", "qemu-utils", "uidmap"]
+
+
+def test_root_is_asked_for_the_programs_of_containers(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers need root, so root alone is asked for their programs, and needs none for a user namespace."""
+    program(bare, "apt-get")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert {"iproute2", "systemd-container"} <= set(doctor.missing_packages())
+    assert "uidmap" not in doctor.missing_packages()
 
 
 def test_a_mac_is_told_homebrew(bare: Path) -> None:
@@ -57,7 +65,7 @@ def test_packages_are_installed_by_sudo_without_questions(bare: Path) -> None:
     doctor.install_packages(lambda _message, _node: None)
     (line,) = (bare / "log").read_text().splitlines()
     assert line.startswith("noninteractive install --yes --no-install-recommends -o=DPkg::Lock::Timeout=300 e2fsprogs")
-    assert line.endswith("openssh-client qemu-system-x86 qemu-utils")
+    assert line.endswith("openssh-client qemu-system-x86 qemu-utils uidmap")
 
 
 def test_empty_package_lists_are_updated_and_a_failure_is_shown(bare: Path) -> None:

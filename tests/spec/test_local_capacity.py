@@ -69,10 +69,10 @@ def test_refusal_makes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_virtual_machines_are_offered() -> None:
-    """Other kinds of machines are refused by name, not replaced (C3)."""
-    with pytest.raises(SpecError, match=r"machine\.kind: container is not offered"):
-        LocalProvider().offers(MachineSpec(kind=Kind.CONTAINER), 2)
+def test_bare_metal_is_not_offered() -> None:
+    """A kind of machine that this computer can't be is refused by name, not replaced (C3)."""
+    with pytest.raises(SpecError, match=r"machine\.kind: bare_metal is not offered"):
+        LocalProvider().offers(MachineSpec(kind=Kind.BARE_METAL), 2)
 
 
 def test_the_offer_is_free_and_says_simulated() -> None:

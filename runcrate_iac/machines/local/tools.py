@@ -18,10 +18,13 @@ PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
     "newuidmap": "uidmap",
+    "systemd-nspawn": "systemd-container",
+    "ip": "iproute2",
 }
 """Program: the Debian and Ubuntu package that has it."""
 
 TO_RUN = (QEMU, "qemu-img")
+TO_CONTAIN = ("systemd-nspawn", "ip", "mmdebstrap")
 TO_BUILD = (*TO_RUN, "mmdebstrap", "mke2fs", *(("newuidmap",) if os.geteuid() else ()))
 """Without root the image is built in a user namespace, which newuidmap sets up."""
 

@@ -14,8 +14,6 @@ from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import MachineSpec
 from runcrate_iac.paths import cache_dir, state_dir
 
-PROGRAMS = {"systemd-nspawn": "systemd-container", "ip": "iproute2", "ssh-keygen": "openssh-client"}
-"""Program: the Debian and Ubuntu package that has it; unshare(1) and nsenter(1) are part of every system."""
 MEMORY = 64 * 1024**2
 """Bytes that a node takes without any job; nothing of ``machine.memory`` is reserved."""
 WRITTEN = 512 * 1024**2
@@ -40,7 +38,7 @@ def check(machine: MachineSpec, nodes: int, free: Room) -> None:
         (None if sys.platform == "linux" else f"need Linux, this is {sys.platform}", "kind: vm"),
         (None if os.geteuid() == 0 else "need root, which you are not", "sudo -E runcrate-iac …, or kind: vm"),
         (_missing_program(), "runcrate-iac setup, or kind: vm"),
-        (None if Path("/dev/net/tun").exists() else "need /dev/net/tun", "modprobe tun, or kind: vm"),
+        (None if _has_tun() else "need /dev/net/tun", "modprobe tun, or kind: vm"),
         (None if _has_cgroup2() else "need cgroup v2", "mount it at /sys/fs/cgroup (cgroups(7)), or kind: vm"),
     ):
         if fact:
@@ -60,8 +58,12 @@ def raise_limits(nodes: int, report: Report) -> None:
 
 
 def _missing_program() -> str | None:
-    missing = [name for name in PROGRAMS if shutil.which(name, path=tools.search_path()) is None]
+    missing = [name for name in tools.TO_CONTAIN if shutil.which(name, path=tools.search_path()) is None]
     return f"need {', '.join(missing)}" if missing else None
+
+
+def _has_tun() -> bool:
+    return Path("/dev/net/tun").exists()
 
 
 def _has_cgroup2() -> bool:

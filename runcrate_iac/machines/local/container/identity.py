@@ -12,6 +12,7 @@ from runcrate_iac.machines.local import lease, records
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import node_name
 
+_LEASE = lease.DEADLINE_FILE.lstrip("/")
 _HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 
 
@@ -26,7 +27,6 @@ def give(upper: Path, lower: Path, index: int, request: Reservation) -> str:
         "etc/hostname": f"{name}\n",
         "etc/machine-id": f"{uuid.uuid4().hex}\n",
         "etc/hosts": f"127.0.0.1 localhost\n127.0.1.1 {name}\n::1 localhost ip6-localhost ip6-loopback\n",
-        lease.DEADLINE_FILE.lstrip("/"): f"{request.deadline:.0f}\n",
     }.items():
         _write(upper, lower, path, text)
     for home in ("root", f"home/{records.LOGIN}"):
@@ -35,6 +35,16 @@ def give(upper: Path, lower: Path, index: int, request: Reservation) -> str:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]
     subprocess.run(command, check=True, capture_output=True)
     return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+
+
+def has_lease(upper: Path) -> bool:
+    """Whether the machine's lease was not ended yet."""
+    return (upper / _LEASE).exists()
+
+
+def give_lease(upper: Path, lower: Path, request: Reservation) -> None:
+    """Write the deadline at which it powers itself off."""
+    _write(upper, lower, _LEASE, f"{request.deadline:.0f}\n")
 
 
 def give_address(upper: Path, lower: Path, address: IPv4Address, subnet: IPv4Network) -> None:

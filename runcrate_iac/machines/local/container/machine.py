@@ -76,6 +76,8 @@ def _start(index: int, request: Reservation, image: Path, again: Machine | None)
     subnet = network.ensure(request.cluster_id)
     address = network.address(subnet, index)
     identity.give_address(upper, image, address, subnet)
+    if again is None or identity.has_lease(upper):
+        identity.give_lease(upper, image, request)
     host_key = again.host_key if again else identity.give(upper, image, index, request)
     known = {"host": str(address), "endpoint": str(address), "host_key": host_key}
     machine = records.machine(request, index, 22).model_copy(update=known)

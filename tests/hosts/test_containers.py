@@ -1,0 +1,168 @@
+"""Real container machines on this computer: a cluster with Slurm, and machines that power off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runcrate_iac.machines.keypair import cluster_key
+from runcrate_iac.machines.local import LocalProvider
+from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.network import Machine, MachineState, plan
+from runcrate_iac.model.spec import Kind, MachineSpec
+from runcrate_iac.provision.render import render
+from tests.hosts.conftest import Cluster, Computer
+from tests.machines import listed, release, reserve
+
+pytestmark = [pytest.mark.hosts, pytest.mark.skipif(os.geteuid() != 0, reason="containers need root")]
+CONTAINER = MachineSpec(kind=Kind.CONTAINER)
+
+
+def quiet(message: str, node: str | None) -> None:
+    """No news."""
+
+
+def traces(mark: str, *links: str) -> list[str]:
+    """Every process, namespace, link, mount and cgroup on this computer that is a cluster's, by its id's beginning."""
+    mine = f"{mark}-"
+    processes = [f"process {path.parent.name}" for path in Path("/proc").glob("[0-9]*/cmdline") if mine in read(path)]
+    mounts = [line for line in read(Path("/proc/self/mounts")).splitlines() if mine in line]
+    cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"runcrate-{mine}*")]
+    namespaces = [str(path) for path in Path("/run/netns").glob(f"runcrate-{mine}*")]
+    left = [link for link in links if Path("/sys/class/net", link).exists()]
+    return processes + mounts + cgroups + namespaces + left
+
+
+def read(path: Path) -> str:
+    """The text of a file; nothing where its process has just ended."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
+    """Wait for something that must come to be."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def box(any_computer: Computer) -> Cluster:
+    """Two container machines with Slurm, ready."""
+    machine = {"kind": "container", "gpu": "H100", "gpus": 8}
+    done = any_computer.run("up", any_computer.spec(name="box", machine=machine), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    machines = [Machine.model_validate(machine) for machine in any_computer.status("box")["machines"]]
+    return Cluster("box", any_computer, plan(machines), done.stdout + done.stderr)
+
+
+@pytest.fixture
+def request_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reservation]:
+    """A reservation of a single container, whose lease ends soon; it is released afterwards."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
+    key = cluster_key("one")
+    keys = (key.with_suffix(".pub").read_text().strip(),)
+    yield Reservation(
+        cluster_id="one-1",
+        nodes=1,
+        machine=CONTAINER,
+        authorized_keys=keys,
+        identity_file=key,
+        deadline=time.time() + 12,
+    )
+    release(LocalProvider(), "one-1", quiet)
+    assert traces("one") == []
+
+
+def test_containers_reach_one_another_by_name(box: Cluster) -> None:
+    """Each node logs in to the other by name, over addresses of 10.77.0.0/24 (C2, C15)."""
+    for index, other in ((0, 1), (1, 0)):
+        said = box.ssh(f"node-{index}", f"ssh node-{other} hostname; getent hosts node-{other}").split()
+        assert said == [f"node-{other}", f"10.77.0.{other + 1}", f"node-{other}"]
+
+
+def test_containers_are_machines_of_their_own(box: Cluster) -> None:
+    """No two nodes have the same machine-id, host key or WireGuard key, and nothing failed on any (F2, X4)."""
+    for command in (
+        "cat /etc/machine-id",
+        "cat /etc/ssh/ssh_host_ed25519_key.pub",
+        "sudo wg show wg-runcrate public-key",
+    ):
+        assert box.ssh("node-0", command) != box.ssh("node-1", command)
+    assert [box.ssh(f"node-{index}", "systemctl is-system-running") for index in (0, 1)] == ["running\n"] * 2
+
+
+def test_slurm_gives_simulated_gpus_of_both_containers(box: Cluster) -> None:
+    """A job over both nodes gets the simulated GPUs it asks for on each, and no others (C6)."""
+    said = box.ssh("node-1", "srun -N 2 --gres=gpu:h100:3 sh -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'")
+    assert sorted(said.splitlines()) == ["node-0 0,1,2", "node-1 0,1,2"]
+    assert box.ssh("node-0", "test -c /dev/simulated-gpu7 && sinfo -h -o %G") == "gpu:h100:8\n"
+
+
+def test_containers_share_no_folder(box: Cluster) -> None:
+    """No node has /shared; each has the hostfile on its own disk, and MPI runs by it (C21, C23)."""
+    program = render("slurm/mpi_size.py")
+    for node in ("node-0", "node-1"):
+        assert box.ssh(node, "ls -d /shared 2> /dev/null", check=False) == ""
+        assert box.ssh(node, "cat /etc/runcrate/hostfile") == "node-0 slots=8\nnode-1 slots=8\n"
+        box.ssh(node, f"cat > /tmp/mpi_size.py << 'END'\n{program}END")
+    said = box.ssh("node-0", "mpirun --hostfile /etc/runcrate/hostfile --map-by node -n 2 python3 /tmp/mpi_size.py")
+    assert sorted(line.split()[1:3] for line in said.splitlines() if line.startswith("mpi ")) == [
+        ["0", "2"],
+        ["1", "2"],
+    ]
+
+
+def test_the_private_network_comes_back(box: Cluster) -> None:
+    """After a reboot of a worker, and after the end of its WireGuard process, the other node reaches it again (F20)."""
+    box.ssh("node-1", "sudo pkill wireguard-go || :; sudo systemctl reboot", check=False)
+    until(lambda: "idle\n" in box.ssh("node-0", "sinfo -h -n node-1 -o %T", check=False), "the node is idle again")
+    until(lambda: box.ssh("node-0", "ssh node-1 hostname", check=False) == "node-1\n", "SSH by name")
+    box.ssh("node-1", "! sudo pkill wireguard-go || sleep 1")
+    until(lambda: box.ssh("node-0", "ssh node-1 hostname", check=False) == "node-1\n", "SSH by name")
+    assert box.ssh("node-1", "test -c /dev/simulated-gpu0 && systemctl is-system-running") == "running\n"
+
+
+def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
+    """A container that nobody commits powers itself off, and starts again from its disk as the same machine (X2)."""
+    provider = LocalProvider()
+    (machine,) = reserve(provider, request_of_one, quiet)
+    place = Path(machine.log or "").parent
+    until(lambda: listed(provider, "one-1")[0].state is MachineState.STOPPED, "it is stopped")
+    assert request_of_one.deadline < time.time() < request_of_one.deadline + 30
+    assert "Power" in (place / "console.log").read_text(errors="replace")
+    later = request_of_one.model_copy(update={"deadline": time.time() + 300})
+    (again,) = reserve(provider, later, quiet)
+    assert listed(provider, "one-1")[0].state is MachineState.RUNNING
+    told = subprocess.run(["ssh-keyscan", "-t", "ed25519", again.host], capture_output=True, text=True, check=True)
+    assert told.stdout.split(maxsplit=1)[1].strip() == machine.host_key
+
+
+def test_no_process_of_a_killed_container_lives_on(request_of_one: Reservation) -> None:
+    """After kill -9 of its one process the container is listed as stopped and nothing of it runs (X1)."""
+    provider = LocalProvider()
+    later = request_of_one.model_copy(update={"deadline": time.time() + 300})
+    (machine,) = reserve(provider, later, quiet)
+    os.kill(int((Path(machine.log or "").parent / "pid").read_text()), signal.SIGKILL)
+    until(lambda: not [trace for trace in traces("one") if trace.startswith("process")], "all are gone", 10)
+    assert listed(provider, "one-1")[0].state is MachineState.STOPPED
+
+
+def test_down_leaves_nothing_of_containers(box: Cluster) -> None:
+    """After `down` there is no process, network namespace, link, mount, cgroup or file of the cluster (C7)."""
+    (subnet,) = (box.computer.home / "machines").glob("box-*/subnet")
+    link = f"runcrate{subnet.read_text().strip()}"
+    assert {trace.partition(" ")[0] for trace in traces("box", link)} >= {"process", link}
+    done = box.computer.run("down", "box", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert traces("box", link) == []
+    assert list((box.computer.home / "machines").iterdir()) == []
