@@ -56,7 +56,7 @@ async def delete(machine: Machine) -> None:
     cluster_id = records.cluster_of(machine)
     folder, place = records.folder(cluster_id, machine.index), machines_dir(cluster_id)
     pid = process.running(machine.id, folder)
-    if pid is not None and not await asyncio.to_thread(process.end, pid):
+    if pid is not None and not await process.end(pid):
         raise Leftover(f"{machine.id}: process group {pid} does not end", f"kill -9 -{pid}")
     # No other task of ours comes in between here: just one can be the last
     process.remove_cgroups(folder)

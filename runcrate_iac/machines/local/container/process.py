@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -54,7 +55,7 @@ def running(mark: str, folder: Path) -> int | None:
     return None
 
 
-def end(pid: int) -> bool:
+async def end(pid: int) -> bool:
     """End it and everything in it; whether that is done.
 
     The process is the leader of its group, and the first one of the container's PID namespace is in that group: the
@@ -66,7 +67,7 @@ def end(pid: int) -> bool:
     while _alive(pid):
         if time.monotonic() > until:
             return False
-        time.sleep(POLL)
+        await asyncio.sleep(POLL)
     return True
 
 
