@@ -9,6 +9,8 @@
     ├── Degraded       machines are up, storage or software is not: retry       exit 4
     ├── Leftover       something may still exist or be billed: look at the list exit 5
     ├── Refused        locked by someone else, or against a rule                exit 6
+    │   ├── StateDamaged    a file of the state folder can't be understood: `gc`
+    │   └── StateUnwritable a file of the state folder can't be written: make room, make it writable
     └── ToolMissing    a program this computer needs is missing: run `setup`    exit 2
 """
 
@@ -76,3 +78,11 @@ class Refused(RuncrateError):
     """Someone else holds the lock, or a rule forbids it."""
 
     exit_code = 6
+
+
+class StateDamaged(Refused):
+    """A file of the state folder is damaged; nothing was changed."""
+
+
+class StateUnwritable(Refused):
+    """A file of the state folder can't be written: the disk is full, or read-only."""

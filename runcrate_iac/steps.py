@@ -9,15 +9,18 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+from pydantic import ValidationError
+
 from runcrate_iac import notify
-from runcrate_iac.errors import RuncrateError, StepFailed
+from runcrate_iac.errors import Refused, RuncrateError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
-from runcrate_iac.model.spec import Software
+from runcrate_iac.model.spec import Software, explain
 
 INTERRUPTED = 130
 
@@ -27,13 +30,26 @@ def main(work: Callable[[], None]) -> NoReturn:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         work()
-    except RuncrateError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(error.exit_code)
+    except (RuncrateError, OSError, ValidationError) as error:
+        told = _told(error)
+        sys.stderr.write(f"error: {told}\n")
+        sys.exit(told.exit_code)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(INTERRUPTED)
     sys.exit(0)
+
+
+def _told(error: RuncrateError | OSError | ValidationError) -> RuncrateError:
+    """The error with its fact and remedy."""
+    match error:
+        case RuncrateError():
+            return error
+        case OSError():
+            return explained_os(error)
+        case ValidationError():
+            facts = "; ".join(explain(error))
+            return Refused(f"what the step was told can't be understood: {facts}", "upgrade runcrate-iac")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001

@@ -10,6 +10,7 @@ import typer
 
 from runcrate_iac.cli import doctor, down, events, preview, receipt, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
+from runcrate_iac.ledger.trouble import explained_os
 
 EPILOG = """\
 Exit codes: 0 done; 2 the spec or arguments are wrong, nothing was created; 3 failed and everything was released;
@@ -41,7 +42,8 @@ def main() -> NoReturn:
     """Run the command line and exit with its documented code."""
     try:
         app()
-    except RuncrateError as error:
+    except (RuncrateError, OSError) as raised:
+        error = raised if isinstance(raised, RuncrateError) else explained_os(raised)
         if "--json" in sys.argv:
             document: dict[str, object] = {
                 "kind": type(error).__name__,

@@ -38,4 +38,4 @@ def _told(entry: Entry) -> str:
         case Note.MACHINE_GONE:
             return f"{data['machine']}: {data['proof']}"
         case _:
-            return str(data.get("step") or data.get("reason") or data.get("owner") or "")
+            return str(data.get("step") or data.get("reason") or data.get("owner") or data.get("kept") or "")

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from runcrate_iac.errors import Refused
@@ -27,8 +27,9 @@ def locked(cluster: str, verb: str) -> Iterator[None]:
         except BlockingIOError:
             raise Refused(f"{cluster}: {_holder(descriptor)}", "wait for it, or interrupt it") from None
         who = {"verb": verb, "pid": os.getpid(), "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(who).encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds, whoever it is
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(who).encode(), 0)
         yield
     finally:
         os.close(descriptor)

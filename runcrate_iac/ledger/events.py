@@ -1,4 +1,4 @@
-"""The ledger's file: append-only events in SQLite.
+"""The ledger: append-only events in SQLite.
 
 The standard library's driver and not an ORM: every step is a process of its own, and one table needs no mapping.
 """
@@ -6,7 +6,6 @@ The standard library's driver and not an ORM: every step is a process of its own
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,73 +13,54 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from runcrate_iac.errors import Refused
+from runcrate_iac.errors import StateDamaged, StateUnwritable
+from runcrate_iac.ledger import file
+from runcrate_iac.ledger.trouble import MAKE_ROOM, SALVAGE, explaining
 from runcrate_iac.ledger.view import Entry, View, fold
 from runcrate_iac.model.lifecycle import Happened, advance
-from runcrate_iac.paths import private_dir, state_dir
-
-SCHEMA_VERSION = 1
-_SCHEMA = f"""
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    at TEXT NOT NULL,
-    cluster TEXT NOT NULL,
-    cluster_id TEXT NOT NULL,
-    type TEXT NOT NULL,
-    data TEXT NOT NULL CHECK (json_valid(data))
-);
-CREATE INDEX events_by_cluster ON events (cluster, seq);
-CREATE TRIGGER events_never_change BEFORE UPDATE ON events
-    BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-CREATE TRIGGER events_never_go BEFORE DELETE ON events
-    BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-PRAGMA user_version = {SCHEMA_VERSION};
-"""
-BUSY_SECONDS = 30
+from runcrate_iac.model.progress import Report
+from runcrate_iac.paths import state_dir
 
 
 class Ledger:
-    """The events of all clusters of one user on one computer."""
+    """The events of all clusters of one user on one computer.
+
+    Every method raises :class:`StateDamaged` where the file can't be understood, and those that write
+    :class:`StateUnwritable` where the disk is full or read-only; what is there can be read even then.
+    """
 
     def __init__(self, path: Path | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Open, or make, the ledger at ``path`` (default: the state folder); ``now`` is the clock of its events.
 
-        Raises :class:`Refused` where the file was written by a newer version, is damaged, or can't be written.
+        Raises :class:`~runcrate_iac.errors.Refused` where it was written by a newer version.
         """
         self.now = now
         self.path = path or state_dir() / "ledger.db"
+        self._waiting: list[Entry] = []
+        self._keeping: Report | None = None
+        self._copied = False
         try:
-            private_dir(self.path.parent)
-            self._db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            with self._write():
-                version = self._db.execute("PRAGMA user_version").fetchone()[0]
-                if version == 0:
-                    for statement in _statements(_SCHEMA):
-                        self._db.execute(statement)
-        except (sqlite3.Error, OSError) as error:
-            raise Refused(
-                f"the ledger {self.path} can't be opened: {error}", "see that it is a readable file"
-            ) from error
-        if version > SCHEMA_VERSION:
-            raise Refused(
-                f"the ledger {self.path} was written by a newer version: schema {version}, known {SCHEMA_VERSION}",
-                "upgrade runcrate-iac",
-            )
+            self._db = file.connect(self.path)
+        except StateUnwritable:
+            if not self.path.exists():
+                raise
+            self._db = file.read_copy(self.path)
+            self._copied = True
 
     def entries(self, cluster: str | None = None, after: int = 0) -> list[Entry]:
         """All events after sequence number ``after``, of one cluster or of all, oldest first."""
-        rows = self._db.execute(
-            "SELECT seq, at, cluster, cluster_id, type, data FROM events "
-            "WHERE seq > ? AND (? IS NULL OR cluster = ?) ORDER BY seq",
-            (after, cluster, cluster),
-        )
-        names = ("seq", "at", "cluster", "cluster_id", "type")
-        return [Entry(**dict(zip(names, row[:5], strict=True)), data=json.loads(row[5])) for row in rows]
+        with explaining(self.path):
+            rows = self._db.execute(
+                f"{file.ROWS} WHERE seq > ? AND (? IS NULL OR cluster = ?) ORDER BY seq",
+                (after, cluster, cluster),
+            ).fetchall()
+        waiting = [entry for entry in self._waiting if cluster in (None, entry.cluster)]
+        return [self._entry(row) for row in rows] + waiting
 
     def clusters(self) -> list[str]:
         """The name of every cluster ever reserved."""
-        return [row[0] for row in self._db.execute("SELECT DISTINCT cluster FROM events ORDER BY cluster")]
+        with explaining(self.path):
+            return [row[0] for row in self._db.execute("SELECT DISTINCT cluster FROM events ORDER BY cluster")]
 
     def latest(self, cluster: str) -> View | None:
         """The newest incarnation of that name, ended or not."""
@@ -119,33 +99,96 @@ class Ledger:
         with self._write():
             self._append(cluster, cluster_id, kind, data)
 
+    def check(self) -> None:
+        """Read the whole file.
+
+        Raises :class:`StateDamaged` where a part of it can't be read.
+        """
+        with explaining(self.path):
+            found = [row[0] for row in self._db.execute("PRAGMA integrity_check(1)")]
+        if found != ["ok"]:
+            raise StateDamaged(f"the ledger {self.path} is damaged: {found[0]}", SALVAGE)
+        self.entries()
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
-    def _append(self, cluster: str, cluster_id: str, kind: StrEnum, data: dict[str, Any]) -> None:
-        at = self.now().isoformat()
-        self._db.execute(
-            "INSERT INTO events (at, cluster, cluster_id, type, data) VALUES (?, ?, ?, ?, ?)",
-            (at, cluster, cluster_id, str(kind), json.dumps(data, default=str)),
-        )
-
     @contextmanager
-    def _write(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+    def keeping(self, report: Report) -> Iterator[None]:
+        """For what must go on, a release: an event that can't be written is kept, and written with a later one.
+
+        Raises :class:`StateUnwritable`, where the work itself raised nothing, if some are not written at its end.
+        """
+        self._keeping = report
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            self._last_try()
             raise
+        else:
+            if unwritten := self._last_try():
+                raise unwritten
+        finally:
+            self._keeping = None
+            self._waiting.clear()
+
+    def _last_try(self) -> StateUnwritable | None:
+        with self._write():
+            pass
+        if not self._waiting:
+            return None
+        kept = ", ".join(entry.type for entry in self._waiting)
+        return StateUnwritable(f"done, but not noted in the ledger {self.path}: {kept}", MAKE_ROOM)
+
+    def _append(self, cluster: str, cluster_id: str, kind: StrEnum, data: dict[str, Any]) -> None:
+        """Take the event up; the end of :meth:`_write` writes it."""
+        plain = json.loads(json.dumps(data, default=str))
+        at = self.now()
+        self._waiting.append(Entry(seq=0, at=at, cluster=cluster, cluster_id=cluster_id, type=str(kind), data=plain))
+
+    @contextmanager
+    def _write(self) -> Iterator[None]:
+        """Keep other writers out; what was taken up is written at the end, all or nothing."""
+        before = len(self._waiting)
+        try:
+            with self._unless_keeping():
+                self._begin()
+            yield
+            with self._unless_keeping():
+                self._store()
+        except BaseException:
+            del self._waiting[before:]
+            raise
+        finally:
+            if self._db.in_transaction:
+                self._db.rollback()
+
+    @contextmanager
+    def _unless_keeping(self) -> Iterator[None]:
+        try:
+            with explaining(self.path):
+                yield
+        except StateUnwritable as error:
+            if self._keeping is None:
+                raise
+            self._keeping(f"{error.message}; going on without it", None)
+
+    def _begin(self) -> None:
+        if self._copied:
+            self._db = file.connect(self.path)
+            self._copied = False
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def _store(self) -> None:
+        if not self._db.in_transaction:
+            return
+        file.insert(self._db, self._waiting)
         self._db.execute("COMMIT")
+        self._waiting.clear()
 
-
-def _statements(script: str) -> Iterator[str]:
-    """One complete SQL statement after another: ``executescript`` would end our transaction."""
-    part = ""
-    for line in script.splitlines(keepends=True):
-        part += line
-        if sqlite3.complete_statement(part):
-            yield part
-            part = ""
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        try:
+            return file.entry(row)
+        except ValueError as error:
+            raise StateDamaged(f"the ledger {self.path} is damaged: its event {row[0]} is none", SALVAGE) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,8 @@ class Feed:
         self.step = step
         self._show = show or _to_stderr
         self.path = feed_path(cluster)
-        private_dir(self.path.parent)
+        with suppress(OSError):  # as in `emit`
+            private_dir(self.path.parent)
 
     def report(self, message: str, node: str | None = None) -> None:
         """Tell what is going on."""
@@ -36,12 +38,13 @@ class Feed:
         self.emit(Event(time=datetime.now(UTC), step=self.step, mark=mark, message=message, node=node))
 
     def emit(self, event: Event) -> None:
-        """Append the event; one write of one line, so that writers never mix."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.write(descriptor, event.model_dump_json().encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        """Append the event; one write of one line, so that writers never mix. Work goes on where it can't be written."""
+        with suppress(OSError):
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(descriptor, event.model_dump_json().encode() + b"\n")
+            finally:
+                os.close(descriptor)
         self._show(event)
 
 
@@ -65,7 +68,8 @@ def position(cluster: str) -> int:
 def follow(cluster: str, start: int, wait: Callable[[], bool]) -> Iterator[Event]:
     """The events after byte ``start``, as they come, until ``wait`` returns False; what is left then still comes.
 
-    ``wait`` pauses a moment and says whether to go on.
+    ``wait`` pauses a moment and says whether to go on. A line that is no event, torn by a full disk or written by
+    a newer version, is passed over.
     """
     path = feed_path(cluster)
     going = True
@@ -79,4 +83,8 @@ def follow(cluster: str, start: int, wait: Callable[[], bool]) -> Iterator[Event
                 if not raw.endswith(b"\n"):
                     break
                 start += len(raw)
-                yield Event.model_validate_json(raw)
+                try:
+                    event = Event.model_validate_json(raw)
+                except ValueError:
+                    continue
+                yield event

@@ -7,8 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from runcrate_iac.errors import Refused
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.lifecycle import ENDED, Happened, State, advance, start
@@ -42,6 +43,8 @@ class Note(StrEnum):
     """``part``, and ``error``, empty where it is undone."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
+    SALVAGED = "salvaged"
+    """The ledger's file was damaged, and events of this cluster may be missing; ``kept`` is the damaged file."""
 
 
 class Entry(Model):
@@ -111,12 +114,44 @@ class View(Model):
 
 
 def fold(entries: Sequence[Entry]) -> View | None:
-    """The newest incarnation in the events of one cluster name; None where there is none."""
+    """The newest incarnation in the events of one cluster name; None where there is none.
+
+    Raises :class:`Refused` where an event can't be understood.
+    """
     starts = [number for number, entry in enumerate(entries) if entry.type == Happened.RESERVED]
-    if not starts:
-        return None
-    first, *rest = entries[starts[-1] :]
-    view = View(
+    view: View | None = None
+    for entry in entries[starts[-1] :] if starts else ():
+        view = after(view, entry)
+    return view
+
+
+def after(view: View | None, entry: Entry) -> View | None:
+    """The view after one more event of its name; None before the first reservation.
+
+    Raises :class:`Refused` where the event can't be understood: it holds what this version doesn't know, or
+    the state doesn't allow it.
+    """
+    try:
+        if entry.type == Happened.RESERVED:
+            return _reserved(entry)
+        if view is None or entry.cluster_id != view.cluster_id:
+            return view
+        return view.model_copy(update=_change(view, entry))
+    except (ValidationError, ValueError, KeyError, TypeError) as error:
+        raise Refused(
+            f"the ledger's event {entry.seq} ({entry.type} of {entry.cluster}) can't be understood: {_fact(error)}",
+            "a newer version wrote it, or it is damaged: upgrade runcrate-iac",
+        ) from error
+
+
+def _fact(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _reserved(first: Entry) -> View:
+    return View(
         name=first.cluster,
         cluster_id=first.cluster_id,
         owner=first.data["owner"],
@@ -127,10 +162,6 @@ def fold(entries: Sequence[Entry]) -> View | None:
         deadline=first.data["deadline"],
         price_per_hour=Money(usd=first.data["price_per_hour"]),
     )
-    for entry in rest:
-        if entry.cluster_id == view.cluster_id:
-            view = view.model_copy(update=_change(view, entry))
-    return view
 
 
 def _change(view: View, entry: Entry) -> dict[str, Any]:
