@@ -35,6 +35,8 @@ def explaining(ledger: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(error, ledger) from error
+    except UnicodeDecodeError as error:  # how the driver reports text, even an error's, that is none
+        raise StateDamaged(f"the ledger {ledger} is damaged: {error}", SALVAGE) from error
     except OSError as error:
         raise StateUnwritable(f"the ledger {ledger} can't be opened: {error.strerror}", MAKE_WRITABLE) from error
 
