@@ -38,7 +38,7 @@ class Feed:
         self.emit(Event(time=datetime.now(UTC), step=self.step, mark=mark, message=message, node=node))
 
     def emit(self, event: Event) -> None:
-        """Append the event; one write of one line, so that writers never mix. Work goes on where it can't be written."""
+        """Append the event; one write of one line, so that writers never mix. Work does not end for news."""
         with suppress(OSError):
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:

@@ -18,7 +18,6 @@ from runcrate_iac.ledger.view import Entry, Note, View, after
 from runcrate_iac.model.base import Model
 from runcrate_iac.paths import state_dir
 
-
 SMALLEST_EVENT = 32
 """Bytes that an event takes at least: no file has a newer event than it has room for."""
 

@@ -20,6 +20,13 @@ from runcrate_iac.model.progress import Step
 facts = {"owner": "organization/runcrate-iac/demo", "spec": {"name": "demo", "nodes": 2},
          "deadline": "2026-01-01T00:25:00+00:00", "price_per_hour": "1"}
 ledger = Ledger()
+
+
+def fill():
+    import os, subprocess
+    subprocess.run("cat /dev/zero > $RUNCRATE_IAC_HOME/fill 2>/dev/null", shell=True)
+
+
 """
 FILL = 'cat /dev/zero > "$RUNCRATE_IAC_HOME/fill" 2>/dev/null'
 READ_ONLY = 'mount -o remount,ro,bind "$RUNCRATE_IAC_HOME"'
@@ -73,17 +80,17 @@ def test_a_new_state_folder_that_cannot_be_written_is_told(tmp_path: Path, broke
 def test_a_release_goes_on_while_the_disk_is_full(tmp_path: Path) -> None:
     """Events of a release that can't be written are kept in memory, and written once there is room (X1)."""
     code = """
-import os, subprocess
+import os
 home = os.environ["RUNCRATE_IAC_HOME"]
 ledger.record("demo", "demo-1", Happened.RESERVED, **facts)
-subprocess.run("%s", shell=True)
+fill()
 with ledger.keeping(lambda message, node: print(message)):
     print(ledger.record("demo", "demo-1", Happened.TERMINATE_ASKED).state)
     ledger.note("demo", "demo-1", Note.MACHINE_GONE, machine="m0", node="node-0", proof="asked")
     os.unlink(f"{home}/fill")
     print(ledger.record("demo", "demo-1", Happened.RELEASED).state)
 print([entry.type for entry in Ledger().entries("demo")])
-""" % FILL.replace('"', '\\"')
+"""
     done = on_small_disk(tmp_path, python(code))
     assert done.stderr == ""
     told = done.stdout.splitlines()
@@ -95,10 +102,9 @@ print([entry.type for entry in Ledger().entries("demo")])
 def test_what_could_not_be_noted_is_said_at_the_end(tmp_path: Path) -> None:
     """Where there is no room until the end, the events that are missing in the ledger are named (X1)."""
     code = """
-import subprocess
 from runcrate_iac.errors import StateUnwritable
 ledger.record("demo", "demo-1", Happened.RESERVED, **facts)
-subprocess.run("%s", shell=True)
+fill()
 try:
     with ledger.keeping(lambda message, node: None):
         ledger.record("demo", "demo-1", Happened.TERMINATE_ASKED)
@@ -106,7 +112,7 @@ try:
 except StateUnwritable as error:
     print(error.message)
 print(ledger.current("demo").state)
-""" % FILL.replace('"', '\\"')
+"""
     done = on_small_disk(tmp_path, python(code))
     message, state = done.stdout.splitlines()
     assert "terminate_asked, released" in message
@@ -116,15 +122,14 @@ print(ledger.current("demo").state)
 def test_news_goes_on_while_the_disk_is_full(tmp_path: Path) -> None:
     """A step's news are shown though its file can't be written, and torn lines in it are passed over (X6)."""
     code = """
-import subprocess
 feed = Feed("demo", Step.JOIN, lambda event: print("shown", event.message))
 feed.report("first")
 feed.path.open("a").write('{"time": "torn')
 feed.report("lost with the torn line")
-subprocess.run("%s", shell=True)
+fill()
 feed.report("full" + "x" * 5000)
 print([event.message for event in follow("demo", 0, lambda: False)])
-""" % FILL.replace('"', '\\"')
+"""
     done = on_small_disk(tmp_path, python(code))
     assert done.stderr == ""
     assert done.stdout.count("shown") == 3
