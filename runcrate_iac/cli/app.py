@@ -8,8 +8,9 @@ from typing import NoReturn
 
 import typer
 
-from runcrate_iac.cli import doctor, down, events, preview, receipt, setup, ssh, status, up
+from runcrate_iac.cli import doctor, down, events, gc, preview, receipt, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
+from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.ledger.trouble import explained_os
 
 EPILOG = """\
@@ -32,6 +33,7 @@ app.command("preview")(preview.preview)
 app.command("status")(status.status)
 app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
 app.command("down")(down.down)
+app.command("gc")(gc.gc)
 app.command("events")(events.events)
 app.command("receipt")(receipt.receipt)
 app.command("doctor")(doctor.doctor)

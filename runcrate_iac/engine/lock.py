@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from runcrate_iac.errors import Refused
 from runcrate_iac.paths import cluster_dir, private_dir
@@ -33,6 +34,18 @@ def locked(cluster: str, verb: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def holder(lock: Path) -> str:
+    """Who holds this lock file now; empty where nobody does."""
+    descriptor = os.open(lock, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return ""
 
 
 def _holder(descriptor: int) -> str:

@@ -39,8 +39,10 @@ def salvage(path: Path | None = None) -> Salvaged | None:
     Raises :class:`~runcrate_iac.errors.StateUnwritable` where there is no room for that, with nothing changed.
     """
     path = path or state_dir() / "ledger.db"
+    if not path.exists() or not damaged(path):
+        return None
     with explaining(path), _alone(path):
-        if not _damaged(path):
+        if not damaged(path):  # another command has saved it
             return None
         kept = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
         for side in file.SIDES:
@@ -116,9 +118,9 @@ def _replace(path: Path, entries: Sequence[Entry], kept: Path) -> None:
         file.remove(part)
 
 
-def _damaged(path: Path) -> bool:
-    if not path.exists():
-        return False
+def damaged(path: Path | None = None) -> bool:
+    """Whether a part of the ledger can't be read."""
+    path = path or state_dir() / "ledger.db"
     try:
         ledger = Ledger(path)
         ledger.check()

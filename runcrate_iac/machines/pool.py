@@ -23,6 +23,10 @@ from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
+from runcrate_iac.paths import cluster_dir, state_dir, write_atomic
+
+_RECORD = "pool"
+"""A file in the pool's folder: the stack that it belongs to, from before the first machine to after the last one."""
 
 
 def main() -> None:
@@ -46,12 +50,18 @@ def argument(machine: Machine) -> dict[str, object]:
     return {"address": machine.host} | {field: getattr(machine, field) for field in fields}
 
 
+def pools() -> dict[str, str]:
+    """The stack of every pool that may have machines, by its mark: to the ledger they belong to nothing."""
+    return {file.parent.name: file.read_text().strip() for file in (state_dir() / "clusters").glob(f"*/{_RECORD}")}
+
+
 async def _reserve(job: MachinesJob, source: Provider) -> None:
     spec, feed = job.spec, Feed(mark(job), Step.MACHINES)
     if not await source.list(mark(job)):
         step.offer(spec, source)
     if isinstance(source, HasPreparation):
         source.prepare(spec.machine, feed.report)
+    write_atomic(cluster_dir(mark(job)) / _RECORD, job.owner + "\n")
     seconds = float(spec.join_timeout or JOIN_SECONDS)
     request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)
     try:
@@ -67,6 +77,7 @@ async def _release(job: MachinesJob, source: Provider) -> None:
     if left:
         raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", "run `pulumi destroy` again")
     step.forget(mark(job))
+    (cluster_dir(mark(job)) / _RECORD).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

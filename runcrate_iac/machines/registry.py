@@ -24,6 +24,11 @@ def provider_of(spec: ClusterSpec) -> Provider:
     return provider(spec.provider)
 
 
+def names() -> list[str]:
+    """The names of all providers."""
+    return sorted({*OURS, *(point.name for point in entry_points(group=GROUP))})
+
+
 def provider(name: str) -> Provider:
     """The provider of that name.
 
@@ -35,6 +40,6 @@ def provider(name: str) -> Provider:
         return made
     others = {point.name: point for point in entry_points(group=GROUP)}
     if name not in others:
-        raise SpecError(f"provider: there is none called {name!r}", "one of " + ", ".join(sorted({*OURS, *others})))
+        raise SpecError(f"provider: there is none called {name!r}", "one of " + ", ".join(names()))
     theirs: Provider = others[name].load()()
     return theirs

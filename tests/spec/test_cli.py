@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-VERBS = ("up", "preview", "status", "ssh", "down", "events", "receipt", "doctor", "setup")
+VERBS = ("up", "preview", "status", "ssh", "down", "gc", "events", "receipt", "doctor", "setup")
 HEAVY = ("pulumi", "grpc", "pyinfra", "gevent", "paramiko")
 
 
 def run(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command with a state folder of its own."""
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "RUNCRATE_IAC_HOME": str(tmp_path / "home")}
+    env["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")  # the checkout that is tested
     command = [sys.executable, "-c", "from runcrate_iac.cli import main; main()", *words]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runcrate_iac.errors import SpecError
-from runcrate_iac.machines.local import capacity, cloud_image, process, records, tools, vm
+from runcrate_iac.machines.local import capacity, cloud_image, marks, process, records, tools, vm
 from runcrate_iac.machines.local.accelerator import accelerator
 from runcrate_iac.machines.local.clone import Clones
 from runcrate_iac.machines.local.cloud_image import CloudImage
@@ -86,6 +86,10 @@ class LocalProvider:
         if network.exists(cluster_id):
             return container.listed(cluster_id)
         return records.listed(cluster_id, set(process.running(f"{cluster_id}.")))
+
+    async def marks(self) -> Sequence[str]:
+        """Every cluster with a folder or a process of this state folder."""
+        return await asyncio.to_thread(marks.marks)
 
     async def delete(self, machine: Machine, report: Report) -> None:
         """End its process, wait until it is gone, and remove its files. What can't be ended stays listed."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from runcrate_iac.errors import StateDamaged
 from runcrate_iac.machines.local.network import LOOPBACK, lan_address
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState, node_name
@@ -49,9 +51,18 @@ def save(place: Path, known: Machine) -> None:
 
 
 def load(place: Path) -> Machine | None:
-    """What is written down, if anything."""
+    """What is written down, if anything.
+
+    Raises :class:`StateDamaged` where it can't be understood.
+    """
     file = place / "machine.json"
-    return Machine.model_validate_json(file.read_text()) if file.exists() else None
+    try:
+        return Machine.model_validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        what = f"{file} is damaged, or a newer version wrote it"
+        raise StateDamaged(what, "upgrade runcrate-iac, or end that cluster: runcrate-iac down NAME") from error
 
 
 def listed(cluster_id: str, running: set[str]) -> list[Machine]:
@@ -61,7 +72,10 @@ def listed(cluster_id: str, running: set[str]) -> list[Machine]:
     names |= {name.removeprefix(f"{cluster_id}.") for name in running}
     for name in names:
         index = int(name.removeprefix("node-"))
-        known = load(folder(cluster_id, index)) or Machine(index=index, id=mark(cluster_id, index), host=LOOPBACK)
+        known = None
+        with suppress(StateDamaged):  # it is there all the same, and can be released
+            known = load(folder(cluster_id, index))
+        known = known or Machine(index=index, id=mark(cluster_id, index), host=LOOPBACK)
         alive = known.id in running
         if known.host_key:
             state = MachineState.RUNNING if alive else MachineState.STOPPED

@@ -1,0 +1,83 @@
+"""Releasing machines that belong to nothing, and saving a damaged ledger, while no other command is at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from runcrate_iac.engine.lock import holder, locked
+from runcrate_iac.errors import Refused, RuncrateError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.salvage import Salvaged, damaged, salvage
+from runcrate_iac.ledger.view import Note
+from runcrate_iac.machines import fleet
+from runcrate_iac.machines.forgotten import Marked, judge, name_of
+from runcrate_iac.machines.pool import pools
+from runcrate_iac.machines.registry import provider
+from runcrate_iac.machines.step import forget
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.network import Machine, node_name
+from runcrate_iac.model.progress import Event, Step
+from runcrate_iac.paths import state_dir
+
+
+class Ended(Model):
+    """What became of the machines of one mark."""
+
+    cluster_id: str
+    gone: dict[str, str]
+    """By machine id: the proof that it is gone."""
+    left: tuple[str, ...]
+    """Ids of those that the provider still lists."""
+    error: str
+    """Why nothing, or not all, was done."""
+
+
+def busy() -> dict[str, str]:
+    """Who works on which cluster name now."""
+    locks = (state_dir() / "clusters").glob("*/lock")
+    held = {path.parent.name: holder(path) for path in locks}
+    return {name: who for name, who in held.items() if who}
+
+
+def salvage_alone() -> Salvaged | None:
+    """Save a damaged ledger; None where it is whole.
+
+    Raises :class:`Refused` while another command works, since that goes on with the damaged file.
+    """
+    if (working := busy()) and damaged():
+        raise Refused("the ledger is damaged, and " + "; ".join(working.values()), "wait for it, or interrupt it")
+    return salvage()
+
+
+def release(marked: Marked, ledger: Ledger, on_event: Callable[[Event], None]) -> Ended:
+    """Release the machines of a mark that belongs to nothing, and ask the provider until it lists none (X1)."""
+    name, cluster_id = name_of(marked.cluster_id), marked.cluster_id
+    report = Feed(name, Step.MACHINES, on_event).report
+    source = provider(marked.provider)
+    proof = f"{source.name} was asked after the release and does not list it"
+    gone: list[Machine] = []
+    left: Sequence[Machine] = ()
+    error = ""
+    try:
+        with locked(name, "gc"), ledger.keeping(report):
+            belongs, _ = judge(cluster_id, lambda: ledger.latest(name), pools(), {})
+            if belongs:  # since it was listed
+                raise Refused(f"it belongs to {belongs}")
+            seen, left = asyncio.run(fleet.release(cluster_id, source, report, unanswered=True))
+            still = {machine.id for machine in left}
+            gone = [machine for key, machine in sorted(seen.items()) if key not in still]
+            for machine in gone:
+                node = node_name(machine.index)
+                ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=machine.id, node=node, proof=proof)
+            if not left and ledger.current(name) is None:
+                forget(name)
+    except RuncrateError as raised:
+        error = raised.message
+    return Ended(
+        cluster_id=cluster_id,
+        gone={machine.id: proof for machine in gone},
+        left=tuple(machine.id for machine in left),
+        error=error,
+    )
