@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.model.keys import normalise
 from runcrate_iac.model.spec import ClusterSpec, parse
 
+MOST_BYTES = 256 * 1024
+"""A spec of 64 machines with a key for each is a tenth of that; a longer one is read for minutes."""
+MOST_KEY_BYTES = 64 * 1024
+
 
 def read_document(path: Path | str) -> dict[str, Any]:
     """The mapping in a YAML file.
@@ -21,11 +26,18 @@ def read_document(path: Path | str) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_OneOfEach)  # noqa: S506
+        text = _text(path, MOST_BYTES)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror or error}", "name a spec file, for example cluster.yaml") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise SpecError(f"{path}: {error}", "name a spec file, for example cluster.yaml") from None
+    try:
+        document = yaml.load(text, Loader=_OneOfEach)  # noqa: S506
+    except Exception as error:  # noqa: BLE001 - of a value that its tag does not fit PyYAML raises nearly anything
+        fact = (
+            " ".join(str(error).split()) if isinstance(error, yaml.YAMLError | ValueError) else "a value's tag is wrong"
+        )
+        raise SpecError(f"{path}: not readable as YAML: {fact}") from None
     if not isinstance(document, dict):
         raise SpecError(f"{path}: must be a mapping of fields such as `name: demo`")
     keys = document.get("ssh_public_keys")
@@ -65,9 +77,19 @@ def _key_text(folder: Path, number: int, key: Any) -> Any:
     if not isinstance(key, str) or not key.startswith(("/", "~", "./", "../")) or "\n" in key:
         return key
     try:
-        return _beside(folder, key).read_text(encoding="utf-8", errors="replace")
+        return _text(_beside(folder, key), MOST_KEY_BYTES, errors="replace")
     except (OSError, ValueError, RuntimeError) as error:
         raise SpecError(f"ssh_public_keys.{number}: {key}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _text(path: Path, most: int, errors: str = "strict") -> str:
+    """The text of a file that may be a device, or anything else that never ends."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        msg = f"it has more than {most} bytes"
+        raise ValueError(msg)
+    return content.decode("utf-8-sig", errors)
 
 
 def _beside(folder: Path, name: str) -> Path:
@@ -79,10 +101,13 @@ class _OneOfEach(yaml.SafeLoader):
     """YAML in which a field given twice is an error and not silently the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the field {key!r} is given twice", node.start_mark
                 )
+            if isinstance(key, Hashable):
+                seen.add(key)
         return super().construct_mapping(node, deep)

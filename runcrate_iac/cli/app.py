@@ -11,7 +11,6 @@ import typer
 from runcrate_iac.cli import doctor, down, events, gc, preview, receipt, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
 from runcrate_iac.ledger.trouble import explained_os
-from runcrate_iac.ledger.trouble import explained_os
 
 EPILOG = """\
 Exit codes: 0 done; 2 the spec or arguments are wrong, nothing was created; 3 failed and everything was released;

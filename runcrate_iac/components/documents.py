@@ -1,15 +1,19 @@
 """The documents that a cluster's steps read, as pure functions of the declared arguments."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
+from pydantic import Field, ValidationError
+
+from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
+from runcrate_iac.model.base import Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import ClusterSpec, parse
+from runcrate_iac.model.spec import ClusterSpec, Count, explain, parse
 from runcrate_iac.specfile import with_user_keys
 
 FIELDS = {
@@ -20,6 +24,9 @@ FIELDS = {
 }
 """The spec's fields that matter to a step on the nodes: a change of another one does not run it again."""
 
+_WORD = r"^[A-Za-z0-9._:%-]+$"
+"""A host name or an address."""
+
 
 def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     """The spec that a component's resolved arguments declare.
@@ -29,7 +36,8 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     fields = {key: value for key, value in args.items() if key not in ("machines", "cluster_name")}
     fields["name"] = args.get("cluster_name") or name
     if args.get("machines") is not None:
-        fields |= {"provider": "given", "nodes": fields.get("nodes", len(args["machines"]))}
+        given = given_machines(f"Cluster {name}", args["machines"])
+        fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
     return with_user_keys(parse(fields, source=f"Cluster {name}"))
 
 
@@ -44,10 +52,37 @@ def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:
     return ClusterSpec(**{field: getattr(spec, field) for field in FIELDS[step]})
 
 
-def given_machine(index: int, args: Mapping[str, Any]) -> Machine:
-    """The machine that a program's arguments describe."""
-    fields = {"host" if key == "address" else key: value for key, value in args.items() if value is not None}
-    return Machine(index=index, id=f"{fields['host']}:{fields.get('port', 22)}", **fields)
+class GivenMachine(Model):
+    """A machine of the user's own, as :class:`~runcrate_iac.components.args.Machine` declares it."""
+
+    address: Annotated[str, Field(pattern=_WORD)]
+    port: Annotated[Count, Field(ge=1, le=65535)] = 22
+    user: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=32)] = "root"
+    host_key: Annotated[str, Field(pattern=r"^[a-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$")] | None = None
+    identity_file: Annotated[str, Field(pattern=r"^[^\x00-\x1f]+$")] | None = None
+    endpoint: Annotated[str, Field(pattern=_WORD)] | None = None
+    gpus_simulated: bool = False
+
+
+def given_machines(source: str, given: Any) -> tuple[Machine, ...]:
+    """The machines that a program's arguments describe.
+
+    Raises :class:`SpecError` that names every wrong field.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise SpecError(f"{source}: machines: must be a list of machines, each with an `address`")
+    return tuple(_given_machine(f"{source}: machines.{index}", index, args) for index, args in enumerate(given))
+
+
+def _given_machine(source: str, index: int, args: Any) -> Machine:
+    if not isinstance(args, Mapping):
+        raise SpecError(f"{source}: must be a mapping of fields such as `address: 192.0.2.1`")
+    try:
+        one = GivenMachine.model_validate({key: value for key, value in args.items() if value is not None})
+    except ValidationError as error:
+        raise SpecError("\n".join(f"{source}.{line}" for line in explain(error))) from None
+    fields = one.model_dump(exclude={"address"})
+    return Machine(index=index, id=f"{one.address}:{one.port}", host=one.address, **fields)
 
 
 def repairs(name: str, owner: str) -> int:
@@ -60,7 +95,7 @@ def repairs(name: str, owner: str) -> int:
 
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:
     """The machines step's input."""
-    machines = tuple(given_machine(index, args) for index, args in enumerate(given or ()))
+    machines = given_machines(f"Cluster {spec.name}", given or ())
     job = MachinesJob(spec=spec, owner=owner, given=machines, repairs=repairs(spec.name, owner))
     return job.model_dump_json()
 

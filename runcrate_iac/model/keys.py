@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 
 from pydantic import AfterValidator
@@ -36,12 +35,13 @@ def normalise(text: str) -> str:
         blob = base64.b64decode(words[1], validate=True)
         (size,) = struct.unpack_from(">I", blob)
         inner = blob[4 : 4 + size].decode("ascii")
-    except (binascii.Error, struct.error, UnicodeDecodeError):
+    except (ValueError, struct.error):
         inner = ""
     if inner != words[0]:
         msg = f"the {words[0]} public key is damaged: its base64 part does not decode to such a key"
         raise ValueError(msg)
-    return " ".join([words[0], words[1], "-".join(words[2:])]).strip()
+    comment = "".join(letter for letter in "-".join(words[2:]) if letter.isprintable())
+    return " ".join([words[0], words[1], comment]).strip()
 
 
 public_key = AfterValidator(normalise)

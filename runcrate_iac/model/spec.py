@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ByteSize, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationError, field_validator
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.keys import public_key
 
 GIB = 1024**3
+MOST_BYTES = 2**60
+"""More memory or disk than any machine has, and still a number that everything can count with."""
 
 
 def _no_bool(value: Any) -> Any:
@@ -23,6 +26,17 @@ def _no_bool(value: Any) -> Any:
 
 Count = Annotated[int, BeforeValidator(_no_bool)]
 """A whole number; YAML's ``yes`` is not 1."""
+
+
+def _countable(value: ByteSize) -> ByteSize:
+    if value > MOST_BYTES:
+        msg = "more than any machine has"
+        raise ValueError(msg)
+    return value
+
+
+Size = Annotated[ByteSize, BeforeValidator(_no_bool), AfterValidator(_countable)]
+"""Bytes, as a number or with a unit: ``2GiB``."""
 
 
 class Software(StrEnum):
@@ -50,11 +64,11 @@ class MachineSpec(Model):
     """GPUs per machine: 1, 2, 4 or 8."""
     cpus: Annotated[Count, Field(ge=1, le=256)] = 1
     """Virtual CPUs per machine; what a provider that makes its own machines uses."""
-    memory: ByteSize = ByteSize(GIB)
+    memory: Size = ByteSize(GIB)
     """Memory per machine in bytes (``2GiB``); what a provider that makes its own machines uses."""
-    disk: ByteSize = ByteSize(8 * GIB)
+    disk: Size = ByteSize(8 * GIB)
     """Disk per machine in bytes; grows as it is written where the provider can do that."""
-    image: str | None = None
+    image: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4096)] | None = None
     """The path of a qcow2 image with cloud-init to start from, instead of the provider's own."""
 
     @field_validator("gpus")
@@ -122,17 +136,31 @@ def explain(error: ValidationError) -> list[str]:
     """One line per wrong field: its path, the fact, and what was given."""
     lines = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"]) or "(document)"
+        path = ".".join(_plain(part) for part in item["loc"]) or "(document)"
         text = _ALLOWED.get(path, "") if item["type"] != "extra_forbidden" else _fields(path)
         message = str(item["msg"]).removeprefix("Value error, ")
-        given = item["input"]
-        shown = f" (given: {given!r:.60})" if isinstance(given, str | int | float | None) else ""
-        if "ssh_public_keys" in path:
-            shown = ""
+        secret = "ssh_public_keys" in path  # it may be a private key
+        shown = "" if secret else _given(item["input"])
         lines.append(f"{path}: {message}{shown}{'; ' + text if text else ''}")
     return lines
 
 
+def _plain(part: str | int) -> str:
+    """A field's name as it may be printed: what is no name is quoted, so that a line stays a line."""
+    text = str(part)
+    return text if re.fullmatch(r"[\w-]{1,60}", text) else f"{text!r:.60}"
+
+
+def _given(value: Any) -> str:
+    if not isinstance(value, str | int | float | None):
+        return ""
+    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:  # Python refuses to write long ones
+        return " (given: a number of more than 300 digits)"
+    return f" (given: {value!r:.60})"
+
+
+_LONGEST_NUMBER = 1000
+"""Bits."""
 _ALLOWED = {
     "name": "lower-case letters, digits and '-', starting with a letter, 40 characters at most",
     "nodes": "a cluster has 2 to 64 machines",
