@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from runcrate_iac.engine import stack_files
 from runcrate_iac.engine.lock import holder, locked
 from runcrate_iac.errors import Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
@@ -12,7 +13,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.salvage import Salvaged, damaged, salvage
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.machines import fleet
-from runcrate_iac.machines.forgotten import Marked, judge, name_of
+from runcrate_iac.machines.forgotten import Marked, find, judge, name_of
 from runcrate_iac.machines.pool import pools
 from runcrate_iac.machines.registry import provider
 from runcrate_iac.machines.step import forget
@@ -34,6 +35,34 @@ class Ended(Model):
     """Why nothing, or not all, was done."""
 
 
+class Found(Model):
+    """What is left over or damaged."""
+
+    salvaged: Salvaged | None
+    """What became of the ledger, where it was damaged."""
+    stacks: dict[str, str]
+    """Where the damaged files of Pulumi's stacks are kept, by the stack's name."""
+    silent: dict[str, str]
+    """What those providers said that can't be asked, by their name."""
+    marked: tuple[Marked, ...]
+    released: tuple[Ended, ...] = ()
+
+    @property
+    def orphans(self) -> list[Marked]:
+        """Machines that belong to nothing that lives."""
+        return [marked for marked in self.marked if not marked.belongs_to]
+
+
+def look() -> Found:
+    """Set damaged files aside, and ask every provider for its marked machines.
+
+    Raises :class:`Refused` where the ledger is damaged and another command works.
+    """
+    salvaged, stacks = _salvage_alone(), _damaged_stacks()
+    marked, silent = asyncio.run(find(Ledger(), busy))
+    return Found(salvaged=salvaged, stacks=stacks, silent=silent, marked=tuple(marked))
+
+
 def busy() -> dict[str, str]:
     """Who works on which cluster name now."""
     locks = (state_dir() / "clusters").glob("*/lock")
@@ -41,19 +70,26 @@ def busy() -> dict[str, str]:
     return {name: who for name, who in held.items() if who}
 
 
-def salvage_alone() -> Salvaged | None:
-    """Save a damaged ledger; None where it is whole.
-
-    Raises :class:`Refused` while another command works, since that goes on with the damaged file.
-    """
+def _salvage_alone() -> Salvaged | None:
+    """Save a damaged ledger, unless another command works: that would go on with the damaged file."""
     if (working := busy()) and damaged():
         raise Refused("the ledger is damaged, and " + "; ".join(working.values()), "wait for it, or interrupt it")
     return salvage()
 
 
-def release(marked: Marked, ledger: Ledger, on_event: Callable[[Event], None]) -> Ended:
+def _damaged_stacks() -> dict[str, str]:
+    """Set the damaged files of Pulumi's stacks aside that no other command works on: where they are, by stack."""
+    working = busy()
+    return {
+        name: str(stack_files.set_aside(name))
+        for name in stack_files.names()
+        if name not in working and stack_files.damage(name)
+    }
+
+
+def release(marked: Marked, on_event: Callable[[Event], None]) -> Ended:
     """Release the machines of a mark that belongs to nothing, and ask the provider until it lists none (X1)."""
-    name, cluster_id = name_of(marked.cluster_id), marked.cluster_id
+    name, cluster_id, ledger = name_of(marked.cluster_id), marked.cluster_id, Ledger()
     report = Feed(name, Step.MACHINES, on_event).report
     source = provider(marked.provider)
     proof = f"{source.name} was asked after the release and does not list it"

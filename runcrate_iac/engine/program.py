@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from runcrate_iac.engine.pulumi import PROJECT
+from runcrate_iac.engine.stack_files import PROJECT
 from runcrate_iac.model.spec import ClusterSpec
 
 if TYPE_CHECKING:

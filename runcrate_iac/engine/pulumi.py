@@ -16,25 +16,46 @@ import psutil
 from pulumi import automation
 from semver import VersionInfo
 
+from runcrate_iac.engine import stack_files
 from runcrate_iac.engine.install import Engine
+from runcrate_iac.engine.stack_files import PROJECT
 from runcrate_iac.errors import Refused, RuncrateError
-from runcrate_iac.paths import cluster_dir, private_dir, state_dir, write_atomic
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.model.progress import Report, Step
+from runcrate_iac.paths import cluster_dir, private_dir, write_atomic
 
-PROJECT = "runcrate-iac"
+OPERATION_SECONDS = 120.0
+"""How long an operation may take that is not `up`, whose limit is the cluster's deadline: none makes a machine wait."""
+UNLIMITED = ("up", "preview")
+"""Those that run our program and steps: who calls them ends them."""
+KILLED_SECONDS = 5.0
 
 
 class PulumiFailed(RuncrateError):
     """A Pulumi operation ended with an error; what it printed is the message."""
 
 
+class PulumiHung(PulumiFailed):
+    """A Pulumi operation did not end in its time, and was killed."""
+
+
 class Stack:
     """The Pulumi stack of one cluster: file backend, passphrase kept in the state folder."""
 
-    def __init__(self, engine: Engine, name: str, program: Callable[[], None] | None = None) -> None:
-        """``program`` declares the resources; None where only ``destroy`` is wanted."""
-        root = private_dir(state_dir() / "pulumi")
-        self._work = private_dir(_work(name))
+    def __init__(
+        self, engine: Engine, name: str, program: Callable[[], None] | None = None, report: Report | None = None
+    ) -> None:
+        """``program`` declares the resources; None where only ``destroy`` is wanted.
+
+        ``report`` hears of damaged files that were set aside. Raises
+        :class:`~runcrate_iac.errors.StateDamaged` where they belong to a cluster that lives and is to go on.
+        """
         self._name = name
+        self._report = report or Feed(name, Step.MACHINES).report
+        self._refuse_damaged(goes_on=program is not None)
+        root = private_dir(stack_files.root())
+        self._work = private_dir(stack_files.work(name))
         self._log = private_dir(cluster_dir(name) / "logs") / "pulumi.log"
         self._command = _Command(engine, self._log)
         self._stack = _run(
@@ -71,11 +92,32 @@ class Stack:
         return {str(getattr(kind, "value", kind)): count for kind, count in result.change_summary.items()}
 
     def destroy(self) -> None:
-        """Delete every resource, and the stack with its history; what a killed Pulumi left is ended first."""
+        """Delete every resource, and the stack with its history; what a killed Pulumi left is ended first.
+
+        For a cluster whose machines are released: where Pulumi can't, its files are set aside, and the name is free.
+        Raises :class:`PulumiHung`; :class:`Refused` where another Pulumi works on the stack.
+        """
         end_orphans(self._name)
-        _run(self._log, self._stack.cancel)
-        _run(self._log, self._stack.destroy, color="never", refresh=False, remove=True)
-        shutil.rmtree(self._work)
+        try:
+            _run(self._log, self._stack.cancel)
+            _run(self._log, self._stack.destroy, color="never", refresh=False, remove=True)
+            shutil.rmtree(self._work)
+        except PulumiHung:
+            raise
+        except PulumiFailed as error:
+            kept = stack_files.set_aside(self._name)
+            self._report(f"Pulumi could not tidy up: {error.message}\nwhat it knew is kept in {kept}", None)
+
+    def _refuse_damaged(self, *, goes_on: bool) -> None:
+        stack_files.mend_store()
+        what = stack_files.damage(self._name)
+        if not what:
+            return
+        view = Ledger().current(self._name) if goes_on else None
+        if view is not None:
+            raise stack_files.refuse(view, what)
+        kept = stack_files.set_aside(self._name)
+        self._report(f"Pulumi's state of {self._name} was damaged: {what}\nit is kept in {kept}", None)
 
     def interrupt(self) -> bool:
         """Ask a running operation to end: its commands are ended, and what it did is in the state.
@@ -91,19 +133,15 @@ class Stack:
 
 def left_behind(name: str) -> bool:
     """Whether a stack of that name may still have resources, since it was not destroyed to its end."""
-    return _work(name).exists()
+    return stack_files.work(name).exists()
 
 
 def end_orphans(name: str) -> None:
     """End the Pulumi of a command that was killed: it and its steps run in the stack's own folder."""
-    work = _work(name)
+    work = stack_files.work(name)
     for process in psutil.process_iter(["cwd"]):
         if process.info["cwd"] == str(work):
             _kill(process)
-
-
-def _work(name: str) -> Path:
-    return state_dir() / "pulumi" / "work" / name
 
 
 def _kill(process: psutil.Process) -> None:
@@ -165,10 +203,11 @@ class _Command(automation.PulumiCommand):
         pipe = subprocess.PIPE
         with subprocess.Popen(
             command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True,
-            start_new_session=True,
-        ) as self._running:  # fmt: skip
-            stdout, stderr = self._running.communicate()
-            code = self._running.returncode
+            errors="replace", start_new_session=True,
+        ) as running:  # fmt: skip
+            self._running = running
+            stdout, stderr = self._ended(running, None if args[0] in UNLIMITED else OPERATION_SECONDS)
+            code = running.returncode
         self._running = None
         with suppress(OSError), self._log.open("a") as log:
             log.write(f"$ pulumi {' '.join(args)}\n{stdout}\n{stderr}\n")
@@ -176,6 +215,19 @@ class _Command(automation.PulumiCommand):
         if code != 0:
             raise automation.errors.create_command_error(result)
         return result
+
+    def _ended(self, running: subprocess.Popen[str], limit: float | None) -> tuple[str, str]:
+        """What the operation printed; it is killed at its limit."""
+        try:
+            return running.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as late:
+            words = " ".join(map(str, late.cmd[2:]))
+            self.kill()
+            with suppress(subprocess.TimeoutExpired):  # what escaped the kill may keep the pipes open
+                running.communicate(timeout=KILLED_SECONDS)
+            raise PulumiHung(
+                f"`pulumi {words}` did not end in {limit:.0f} s and was killed", f"the log is {self._log}"
+            ) from None
 
     def signal(self, number: int) -> bool:
         running = self._running
