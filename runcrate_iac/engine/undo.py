@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
-from runcrate_iac.errors import Leftover, RuncrateError
+from runcrate_iac.errors import Leftover, StateUnwritable
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import Note, View
@@ -42,8 +41,7 @@ def _end_pulumi(undoing: Undoing) -> None:
 def _release_machines(undoing: Undoing) -> None:
     """Without Pulumi, which may be what broke."""
     view = undoing.ledger.latest(undoing.view.name) or undoing.view
-    report = Feed(view.name, Step.MACHINES, undoing.on_event).report
-    undoing.view = asyncio.run(undoing.end(view, provider_of(view.spec), undoing.ledger, report))
+    undoing.view = asyncio.run(undoing.end(view, provider_of(view.spec), undoing.ledger, _report(undoing)))
 
 
 def _forget_keys(undoing: Undoing) -> None:
@@ -69,21 +67,30 @@ repeated. Keys and stack stay while a machine may still be there."""
 def undo(undoing: Undoing) -> list[Exception]:
     """Undo every part, the last one first; ``undoing.view`` is the cluster as it is then.
 
-    Returns what failed, machines that may be left over before anything else.
+    A ledger that can't be written keeps no machine alive: what could not be noted is one of the failures. Returns
+    what failed, machines that may be left over before anything else.
     """
     failures: list[Exception] = []
-    for part, how in reversed(PARTS):
-        _note(undoing, Note.UNDO_STARTED, part=part)
-        said = ""
-        try:
-            how(undoing)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are undone all the same
-            failures.append(error)
-            said = f"{type(error).__name__}: {error}"
-        _note(undoing, Note.UNDO_ENDED, part=part, error=said)
+    try:
+        with undoing.ledger.keeping(_report(undoing)):
+            for part, how in reversed(PARTS):
+                _undo_part(undoing, part, how, failures)
+    except StateUnwritable as error:
+        failures.append(error)
     return sorted(failures, key=lambda failure: not isinstance(failure, Leftover))
 
 
-def _note(undoing: Undoing, kind: Note, **data: str) -> None:
-    with suppress(RuncrateError, sqlite3.Error):  # a ledger that can't be written must not keep machines alive
-        undoing.ledger.note(undoing.view.name, undoing.view.cluster_id, kind, **data)
+def _undo_part(undoing: Undoing, part: str, how: Callable[[Undoing], None], failures: list[Exception]) -> None:
+    note = partial(undoing.ledger.note, undoing.view.name, undoing.view.cluster_id)
+    note(Note.UNDO_STARTED, part=part)
+    said = ""
+    try:
+        how(undoing)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other parts are undone all the same
+        failures.append(error)
+        said = f"{type(error).__name__}: {error}"
+    note(Note.UNDO_ENDED, part=part, error=said)
+
+
+def _report(undoing: Undoing) -> Report:
+    return Feed(undoing.view.name, Step.MACHINES, undoing.on_event).report

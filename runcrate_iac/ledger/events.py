@@ -172,7 +172,8 @@ class Ledger:
         except StateUnwritable as error:
             if self._keeping is None:
                 raise
-            self._keeping(f"{error.message}; going on without it", None)
+            if not self._waiting:  # the first one
+                self._keeping(f"{error.message}; going on without it", None)
 
     def _begin(self) -> None:
         if self._copied:

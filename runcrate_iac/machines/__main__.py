@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import suppress
 
 from runcrate_iac import steps
-from runcrate_iac.errors import SpecError
+from runcrate_iac.errors import SpecError, StateUnwritable
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
@@ -40,7 +41,8 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     except BaseException as error:
         feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))
         if (view := ledger.current(job.spec.name)) and view.owner == job.owner:
-            _fail(view, error, source, ledger, feed, seconds=round(time.monotonic() - begun, 1))
+            with suppress(StateUnwritable), ledger.keeping(feed.report):  # a full disk keeps no machine alive
+                _fail(view, error, source, ledger, feed, seconds=round(time.monotonic() - begun, 1))
         raise
     seconds = round(time.monotonic() - begun, 1)
     up = Condition(type="MachinesUp", status=Status.TRUE, reason="AllUp", message=f"{job.spec.nodes} machines up")
@@ -74,7 +76,9 @@ def _release(job: MachinesJob, source: Provider) -> None:
     view = ledger.current(job.spec.name)
     if view is None or view.owner != job.owner:
         return  # released before: a repeated destroy is no error, and another stack's cluster is not ours to end
-    asyncio.run(step.release(view, source, ledger, Feed(job.spec.name, Step.MACHINES).report))
+    report = Feed(job.spec.name, Step.MACHINES).report
+    with ledger.keeping(report):
+        asyncio.run(step.release(view, source, ledger, report))
     step.forget(view.name)
 
 

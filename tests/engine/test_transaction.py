@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -248,3 +249,32 @@ def test_down_of_nothing_is_done(lab: Lab) -> None:
     code, stdout, _ = lab.run("down", "nobody", "--yes")
     assert code == 0
     assert "nothing to do" in stdout
+
+
+def test_a_full_disk_keeps_no_machine_alive(lab: Lab) -> None:
+    """An interrupt on a disk that is full releases every machine; with room again `down` notes it (X1, X6)."""
+    home = lab.root / "home"
+    home.mkdir()
+    lab.fault("hang")
+    run = shlex.join(RUN)
+    script = f"""
+        set -u
+        mount -t tmpfs -o size=8m none {home} || exit 77
+        {run} up {lab.spec(join_timeout=600)} --yes &
+        while [ "$(find {lab.root}/cloud -name '*.node-*' | wc -l)" != 2 ]; do sleep 0.1; done
+        cat /dev/zero > {home}/fill
+        kill -TERM $!; wait $!; echo "code $?"
+        ls {lab.root}/cloud | grep -c node-
+        rm {home}/fill; : > {lab.root}/cloud/fault
+        {run} down lab --yes; {run} receipt lab --json
+    """
+    command = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)), "sh", "-c", script]
+    done = subprocess.run(command, env=lab.env, capture_output=True, text=True, check=False, cwd=lab.root, timeout=120)
+    if done.returncode == 77:
+        pytest.skip("no file system can be mounted here")
+    code, left, *_, receipt = done.stdout.splitlines()
+    assert (code, left) == ("code 3", "0"), done.stderr
+    assert "released 2 of 2 machines, nothing is billed" in done.stderr
+    assert "not noted in the ledger" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(receipt)["all_gone"]
