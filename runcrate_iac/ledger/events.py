@@ -38,6 +38,7 @@ class Ledger:
         self.path = path or state_dir() / "ledger.db"
         self._waiting: list[Entry] = []
         self._keeping: Report | None = None
+        self._why = ""
         self._copied = False
         try:
             self._db = file.connect(self.path)
@@ -120,7 +121,7 @@ class Ledger:
 
         Raises :class:`StateUnwritable`, where the work itself raised nothing, if some are not written at its end.
         """
-        self._keeping = report
+        self._keeping, self._why = report, ""
         try:
             yield
         except BaseException:
@@ -138,8 +139,8 @@ class Ledger:
             pass
         if not self._waiting:
             return None
-        kept = ", ".join(entry.type for entry in self._waiting)
-        return StateUnwritable(f"done, but not noted in the ledger {self.path}: {kept}", MAKE_ROOM)
+        kept = ", ".join(dict.fromkeys(entry.type for entry in self._waiting))
+        return StateUnwritable(f"done, but not noted: {kept}: {self._why}", MAKE_ROOM)
 
     def _append(self, cluster: str, cluster_id: str, kind: StrEnum, data: dict[str, Any]) -> None:
         """Take the event up; the end of :meth:`_write` writes it."""
@@ -172,8 +173,9 @@ class Ledger:
         except StateUnwritable as error:
             if self._keeping is None:
                 raise
-            if not self._waiting:  # the first one
+            if not self._why:  # the first one
                 self._keeping(f"{error.message}; going on without it", None)
+            self._why = error.message
 
     def _begin(self) -> None:
         if self._copied:

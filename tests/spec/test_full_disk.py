@@ -55,7 +55,7 @@ MADE = python('ledger.record("demo", "demo-1", Happened.RESERVED, **facts)')
 
 @pytest.mark.parametrize(("broken", "fact"), [(FILL, "full"), (READ_ONLY, "Read-only")], ids=["full", "read-only"])
 def test_status_can_be_read_where_nothing_can_be_written(tmp_path: Path, broken: str, fact: str) -> None:
-    """`status` still shows the cluster, and a verb that must write is one message with its remedy (X6)."""
+    """`status` still shows the cluster; `down` releases, or refuses, and says what it could not write (X6)."""
     down = f"{CLI} down demo --yes --json"
     done = on_small_disk(tmp_path, MADE, broken, f"{CLI} status --json", down, "echo $?")
     status, error, code = done.stdout.splitlines()

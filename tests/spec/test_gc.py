@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,15 @@ from runcrate_iac.cli import main
 from runcrate_iac.errors import Refused
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines import pool
 from runcrate_iac.machines.forgotten import judge
 from runcrate_iac.machines.local.marks import marks
+from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import Happened
+from runcrate_iac.model.network import Machine
+from runcrate_iac.model.progress import Report
+from runcrate_iac.model.spec import ClusterSpec, MachineSpec
 
 RESERVED: dict[str, Any] = {
     "owner": "organization/runcrate-iac/demo",
@@ -135,6 +142,47 @@ def test_machines_of_another_state_folder_are_not_seen(running: dict[str, subpro
     assert (code, list(found["released"][0]["gone"])) == (0, ["ours-00000001.node-0"])
     assert not psutil.pid_exists(running["ours"].pid)
     assert running["theirs"].poll() is None
+
+
+class Source:
+    """A provider with machines in memory that looks whether the pool is known while it makes them."""
+
+    name = "memory"
+    listing_delay = 0.0
+
+    def __init__(self) -> None:
+        """No machine yet."""
+        self.machines: dict[str, Machine] = {}
+        self.known: list[dict[str, str]] = []
+
+    def offers(self, machine: MachineSpec, nodes: int) -> Sequence[str]:  # noqa: ARG002
+        """As many as are asked for."""
+        return ["offer"]
+
+    async def create(self, request: Reservation, index: int, report: Report) -> Machine:  # noqa: ARG002
+        """Make one."""
+        self.known.append(pool.pools())
+        made = Machine(index=index, id=f"m{index}", host=f"192.0.2.{index}")
+        return self.machines.setdefault(made.id, made)
+
+    async def list(self, cluster_id: str) -> Sequence[Machine]:  # noqa: ARG002
+        """What there is."""
+        return list(self.machines.values())
+
+    async def delete(self, machine: Machine, report: Report) -> None:  # noqa: ARG002
+        """Remove one."""
+        del self.machines[machine.id]
+
+
+def test_a_pool_is_known_from_before_its_first_machine_to_after_its_last(home: Path) -> None:  # noqa: ARG001
+    """While a pool may have machines its mark belongs to its stack; with the last one that ends (X1)."""
+    job = MachinesJob(spec=ClusterSpec(name="pool"), owner="organization/p/s")
+    source: Any = Source()
+    asyncio.run(pool._reserve(job, source))
+    assert source.known == [{pool.mark(job): "organization/p/s"}] * 2
+    assert pool.pools() == {pool.mark(job): "organization/p/s"}
+    asyncio.run(pool._release(job, source))
+    assert pool.pools() == {}
 
 
 def test_nothing_is_released_unless_told_to(home: Path, gc: Gc) -> None:
