@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.local import LocalProvider
+from runcrate_iac.machines.local.container import machine
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState, plan
 from runcrate_iac.model.spec import Kind, MachineSpec
@@ -58,10 +61,10 @@ def until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
 @pytest.fixture(scope="module")
 def box(any_computer: Computer) -> Cluster:
     """Two container machines with Slurm, ready."""
-    machine = {"kind": "container", "gpu": "H100", "gpus": 8}
-    done = any_computer.run("up", any_computer.spec(name="box", machine=machine), "--yes")
+    shape = {"kind": "container", "gpu": "H100", "gpus": 8}
+    done = any_computer.run("up", any_computer.spec(name="box", machine=shape), "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
-    machines = [Machine.model_validate(machine) for machine in any_computer.status("box")["machines"]]
+    machines = [Machine.model_validate(one) for one in any_computer.status("box")["machines"]]
     return Cluster("box", any_computer, plan(machines), done.stdout + done.stderr)
 
 
@@ -135,8 +138,8 @@ def test_the_private_network_comes_back(box: Cluster) -> None:
 def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     """A container that nobody commits powers itself off, and starts again from its disk as the same machine (X2)."""
     provider = LocalProvider()
-    (machine,) = reserve(provider, request_of_one, quiet)
-    place = Path(machine.log or "").parent
+    (made,) = reserve(provider, request_of_one, quiet)
+    place = Path(made.log or "").parent
     until(lambda: listed(provider, "one-1")[0].state is MachineState.STOPPED, "it is stopped")
     assert request_of_one.deadline < time.time() < request_of_one.deadline + 30
     assert "Power" in (place / "console.log").read_text(errors="replace")
@@ -144,15 +147,25 @@ def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     (again,) = reserve(provider, later, quiet)
     assert listed(provider, "one-1")[0].state is MachineState.RUNNING
     told = subprocess.run(["ssh-keyscan", "-t", "ed25519", again.host], capture_output=True, text=True, check=True)
-    assert told.stdout.split(maxsplit=1)[1].strip() == machine.host_key
+    assert told.stdout.split(maxsplit=1)[1].strip() == made.host_key
+
+
+def test_a_container_that_cannot_start_says_why(request_of_one: Reservation) -> None:
+    """A container whose image is gone fails at once, with its node and the end of its console (X1)."""
+    begun = time.monotonic()
+    with pytest.raises(StepFailed) as failed:
+        asyncio.run(machine.bring_up(0, request_of_one, Path("/nowhere"), quiet))
+    assert time.monotonic() - begun < 5
+    assert failed.value.node == "node-0"
+    assert "mount: " in failed.value.message
 
 
 def test_no_process_of_a_killed_container_lives_on(request_of_one: Reservation) -> None:
     """After kill -9 of its one process the container is listed as stopped and nothing of it runs (X1)."""
     provider = LocalProvider()
     later = request_of_one.model_copy(update={"deadline": time.time() + 300})
-    (machine,) = reserve(provider, later, quiet)
-    os.kill(int((Path(machine.log or "").parent / "pid").read_text()), signal.SIGKILL)
+    (made,) = reserve(provider, later, quiet)
+    os.kill(int((Path(made.log or "").parent / "pid").read_text()), signal.SIGKILL)
     until(lambda: not [trace for trace in traces("one") if trace.startswith("process")], "all are gone", 10)
     assert listed(provider, "one-1")[0].state is MachineState.STOPPED
 

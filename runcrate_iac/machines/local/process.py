@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from runcrate_iac.machines.local.tools import QEMU
 
 END_SECONDS = 5.0
 LOG_LINES = 12
+_ESCAPES = re.compile(r"\x1b\[[0-9;?!]*[A-Za-z]")
+"""Control sequences of terminals (ECMA-48, CSI)."""
 
 
 class NotStarted(Exception):
@@ -65,8 +68,8 @@ def end(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def console_tail(log: Path) -> str:
-    """The last lines of a console log, indented, for an error message."""
-    lines = [line.rstrip() for line in console(log).splitlines() if line.strip()]
+    """The last lines of a console log, indented and without colours, for an error message."""
+    lines = [line.rstrip() for line in _ESCAPES.sub("", console(log)).splitlines() if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-LOG_LINES:]) or "  (the console is empty)"
 
 
