@@ -31,7 +31,7 @@ from tests.hosts.conftest import Computer
 
 SECONDS = 600.0
 """How long one command may take before the rehearsal calls it stuck."""
-WHOLE = {0: "ready", 3: "failed", 4: "degraded", 5: "left at once", -signal.SIGKILL: "killed"}
+CAME_TO = {0: "ready", 3: "failed", 4: "degraded", 5: "left at once", 130: "interrupted", -signal.SIGKILL: "killed"}
 
 End = Callable[[subprocess.Popen[str], Step], None]
 
@@ -112,7 +112,7 @@ def rehearse(computer: Computer, case: Case, number: int, kind: str) -> Result:
     left = [
         machine.id for machine in asyncio.run(provider_of(parse({"name": name})).list(receipt.get("cluster_id", name)))
     ]
-    came_to = WHOLE.get(up.returncode, f"exit {up.returncode}")
+    came_to = CAME_TO.get(up.returncode, f"exit {up.returncode}")
     return Result(case, came_to, recovered_by, time.monotonic() - begun, (*left, *computer.leftovers(name), *wrong))
 
 

@@ -11,11 +11,12 @@ import typer
 from runcrate_iac.cli import doctor, down, events, gc, preview, receipt, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
 from runcrate_iac.ledger.trouble import explained_os
+from runcrate_iac.steps import INTERRUPTED
 
 EPILOG = """\
 Exit codes: 0 done; 2 the spec or arguments are wrong, nothing was created; 3 failed and everything was released;
 4 degraded: machines are up, storage or software is not; 5 something may be left over, with the list;
-6 refused: locked, or against a rule.
+6 refused: locked, or against a rule; 130 interrupted where there was nothing to undo.
 """
 
 app = typer.Typer(
@@ -59,4 +60,7 @@ def main() -> NoReturn:
             for offer in getattr(error, "offers", ()):
                 sys.stderr.write(f"available now: {offer}\n")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:  # where no command holds a cluster, so that there is nothing to undo
+        sys.stderr.write("interrupted\n")
+        sys.exit(INTERRUPTED)
     sys.exit(0)
