@@ -25,19 +25,7 @@ def read_document(path: Path | str) -> dict[str, Any]:
     Raises :class:`SpecError` where it is missing, unreadable, not YAML or no mapping.
     """
     path = Path(path)
-    try:
-        text = _text(path, MOST_BYTES)
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror or error}", "name a spec file, for example cluster.yaml") from None
-    except ValueError as error:
-        raise SpecError(f"{path}: {error}", "name a spec file, for example cluster.yaml") from None
-    try:
-        document = yaml.load(text, Loader=_OneOfEach)  # noqa: S506
-    except Exception as error:  # noqa: BLE001 - of a value that its tag does not fit PyYAML raises nearly anything
-        fact = (
-            " ".join(str(error).split()) if isinstance(error, yaml.YAMLError | ValueError) else "a value's tag is wrong"
-        )
-        raise SpecError(f"{path}: not readable as YAML: {fact}") from None
+    document = _read_yaml(path, "name a spec file, for example cluster.yaml")
     if not isinstance(document, dict):
         raise SpecError(f"{path}: must be a mapping of fields such as `name: demo`")
     keys = document.get("ssh_public_keys")
@@ -46,7 +34,24 @@ def read_document(path: Path | str) -> dict[str, Any]:
     machine = document.get("machine")
     if isinstance(machine, dict) and isinstance(machine.get("image"), str):
         machine["image"] = str(_beside(path.parent, machine["image"]))
+    if isinstance(document.get("faults"), str):
+        what = "`faults` is a list, or the path of a YAML file with one"
+        document["faults"] = _read_yaml(_beside(path.parent, document["faults"]), what)
     return document
+
+
+def _read_yaml(path: Path, remedy: str) -> Any:
+    try:
+        text = _text(path, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: {getattr(error, 'strerror', None) or error}", remedy) from None
+    try:
+        return yaml.load(text, Loader=_OneOfEach)  # noqa: S506
+    except Exception as error:  # noqa: BLE001 - of a value that its tag does not fit PyYAML raises nearly anything
+        fact = (
+            " ".join(str(error).split()) if isinstance(error, yaml.YAMLError | ValueError) else "a value's tag is wrong"
+        )
+        raise SpecError(f"{path}: not readable as YAML: {fact}") from None
 
 
 def read_spec(path: Path | str, **overrides: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from runcrate_iac.machines import fleet
 from runcrate_iac.machines.provider import Provider, Reservation
+from runcrate_iac.machines.watch import within
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Report
 
@@ -26,4 +27,4 @@ def release(provider: Provider, cluster_id: str, report: Report) -> None:
 
 def listed(provider: Provider, cluster_id: str) -> list[Machine]:
     """What the provider lists now."""
-    return list(asyncio.run(fleet.within(provider.list(cluster_id))))
+    return list(asyncio.run(within(provider.list(cluster_id))))

@@ -7,6 +7,7 @@ from runcrate_iac.cli.offers import chosen
 from runcrate_iac.cli.up import Spec
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines.step import refuse_change
+from runcrate_iac.model import faults
 from runcrate_iac.model.network import node_name, private_address
 from runcrate_iac.specfile import load
 
@@ -30,5 +31,7 @@ def preview(spec: Spec, as_json: output.AsJson = False) -> None:
         output.document({"spec": wanted.model_dump(mode="json"), "offer": priced, "nodes": nodes, "changes": changes})
         return
     output.console.print(output.price(offer) if offer else f"{wanted.name} is up: {view.state if view else ''}")
+    if wanted.faults:
+        output.console.print(faults.told(wanted.faults))
     output.table(("node", "private address"), list(nodes.items()))
     output.console.print("resources: " + ", ".join(f"{count} to {kind}" for kind, count in sorted(changes.items())))

@@ -16,8 +16,8 @@ from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines.fleet import within
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.machines.watch import within
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.documents import Made, StepInput
 from runcrate_iac.model.lifecycle import State

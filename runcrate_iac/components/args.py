@@ -1,7 +1,7 @@
 """The components' arguments. TypedDicts, plain annotations: what Pulumi's schema analysis understands."""
 
-from collections.abc import Sequence
-from typing import NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
@@ -65,3 +65,5 @@ class ClusterArgs(TypedDict):
     """Email addresses that are told when the cluster is ready."""
     join_timeout: NotRequired[pulumi.Input[int]]
     """Seconds from the reservation within which all nodes must reach all; default 1500."""
+    faults: NotRequired[pulumi.Input[Sequence[pulumi.Input[Mapping[str, Any]]]]]
+    """What the provider is made to do wrong, to rehearse it: the list of the spec file's ``faults``."""

@@ -8,12 +8,12 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
-from runcrate_iac.model.base import Model
+from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import ClusterSpec, Count, explain, parse
+from runcrate_iac.model.spec import ClusterSpec, explain, parse
 from runcrate_iac.specfile import with_user_keys
 
 FIELDS = {

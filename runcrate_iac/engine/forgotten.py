@@ -101,7 +101,7 @@ def release(marked: Marked, on_event: Callable[[Event], None]) -> Ended:
             belongs, _ = judge(cluster_id, lambda: ledger.latest(name), pools(), {})
             if belongs:  # since it was listed
                 raise Refused(f"it belongs to {belongs}")
-            seen, left = asyncio.run(fleet.release(cluster_id, source, report, unanswered=True))
+            seen, left = asyncio.run(fleet.release(cluster_id, source, report, hidden=source.listing_delay))
             still = {machine.id for machine in left}
             gone = [machine for key, machine in sorted(seen.items()) if key not in still]
             for machine in gone:

@@ -21,9 +21,9 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import follow, position
 from runcrate_iac.ledger.view import Entry, Note, View
 from runcrate_iac.machines import step as machines
-from runcrate_iac.machines.fleet import Watch
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
@@ -105,7 +105,9 @@ def _notice_lost(view: View, ledger: Ledger) -> None:
     """Put a machine that no longer runs into the ledger, so that the steps run again and repair it."""
     if view.joined_at is None or view.spec.provider == GivenProvider.name:
         return
-    dead = asyncio.run(Watch(view.cluster_id, provider_of(view.spec), view.machines).look())
+    provider = provider_of(view.spec)
+    young = machines.hidden(view, provider, ledger.now())
+    dead = asyncio.run(Watch(view.cluster_id, provider, view.machines, young).look())
     lost = [failure.node for failure in dead]
     if lost and view.state is State.READY:
         ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=dead[0].message)

@@ -82,6 +82,8 @@ class View(Model):
     """The node of every machine that the provider told of, by the machine's id."""
     asked: bool = False
     """The provider was asked for machines."""
+    up_at: datetime | None = None
+    """When the provider's last orders had ended with all machines up; None where one may have had no answer."""
     gone: tuple[str, ...] = ()
     """Ids of machines that are proved gone."""
     losses: int = 0
@@ -169,12 +171,12 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
     change: dict[str, Any] = {}
     match entry.type:
         case Note.ASKED:
-            change["asked"] = True
+            change |= {"asked": True, "up_at": None}
         case Note.MACHINE_MADE:
             change["made"] = {**view.made, data["machine"]: data["node"]}
         case Note.MACHINES:
             up = tuple(Machine.model_validate(m) for m in data["machines"])
-            change |= {"machines": up, "made": view.made | {m.id: node_name(m.index) for m in up}}
+            change |= {"machines": up, "up_at": entry.at, "made": view.made | {m.id: node_name(m.index) for m in up}}
         case Note.MACHINE_GONE:
             change["gone"] = (*view.gone, data["machine"])
             change["made"] = {data["machine"]: data["node"], **view.made}

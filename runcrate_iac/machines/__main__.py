@@ -13,9 +13,9 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines import step
-from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model import faults
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import State, after_step
@@ -29,13 +29,15 @@ def main() -> None:
     if verb not in ("reserve", "release"):
         raise SpecError("usage: python -m runcrate_iac.machines reserve|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
-    source = GivenProvider(job.given) if job.given else provider_of(job.spec)
+    source = provider_of(job.spec, job.given)
     _reserve(job, source) if verb == "reserve" else _release(job, source)
 
 
 def _reserve(job: MachinesJob, source: Provider) -> None:
     ledger, feed, begun = Ledger(), Feed(job.spec.name, Step.MACHINES), time.monotonic()
     feed.tell(Mark.STARTED, f"reserving {job.spec.nodes} machines")
+    if job.spec.faults:
+        feed.report(faults.told(job.spec.faults), None)
     try:
         made = asyncio.run(step.reserve(job, source, ledger, feed.report))
     except BaseException as error:

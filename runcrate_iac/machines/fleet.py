@@ -6,17 +6,15 @@ Time is the event loop's: a loop with a clock of its own runs the same waits in 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from runcrate_iac.errors import Leftover, RuncrateError, StepFailed
 from runcrate_iac.machines.provider import Provider, Reservation
+from runcrate_iac.machines.watch import DEAD, Watch, retry_after, said, within
 from runcrate_iac.model.network import Machine, MachineState, node_name, plan
 from runcrate_iac.model.progress import Report
 
-CALL_SECONDS = 30.0
-"""How long one question to the provider may take before it is asked again."""
 PROOF_SECONDS = 120.0
 """How long the provider may go on listing a machine after its release."""
 GRACE = 1.0
@@ -24,21 +22,26 @@ GRACE = 1.0
 POLL = 2.0
 TELL_EVERY = 10.0
 LONGEST_PAUSE = 30.0
-DEAD = frozenset({MachineState.FAILED, MachineState.STOPPED, MachineState.GONE})
-
-T = TypeVar("T")
 OnMachine = Callable[[Machine], None]
 
 
 async def bring_up(
-    request: Reservation, provider: Provider, seconds: float, known: OnMachine, report: Report
+    request: Reservation,
+    provider: Provider,
+    seconds: float,
+    known: OnMachine,
+    report: Report,
+    *,
+    hidden: float = 0.0,
 ) -> tuple[Machine, ...]:
     """Every machine of the reservation, running, by index; the first that can't come up ends the wait for the others.
 
-    ``seconds`` are left until the deadline; ``known`` hears of each machine as soon as it has an id, of a double one
-    too, which is released again. Raises :class:`StepFailed` that names the node, the fact and the remedy.
+    ``seconds`` are left until the deadline; ``known`` hears of each machine as soon as it has an id, of double and dead
+    ones too. ``hidden``: for so many seconds a machine of an earlier order may not be listed yet. When it returns, the
+    provider lists no other machines with the mark. Raises :class:`StepFailed` that names the node, the fact and the
+    remedy.
     """
-    attempt = _Attempt(request, provider, known, report)
+    attempt = _Attempt(request, provider, known, report, hidden)
     try:
         async with asyncio.timeout(max(seconds, 0.0) + GRACE):
             return await attempt.whole()
@@ -51,8 +54,11 @@ async def bring_up(
 class _Attempt:
     """What each node waits for, and the way there."""
 
-    def __init__(self, request: Reservation, provider: Provider, known: OnMachine, report: Report) -> None:
+    def __init__(
+        self, request: Reservation, provider: Provider, known: OnMachine, report: Report, hidden: float
+    ) -> None:
         self._request, self._provider, self._known, self._report = request, provider, known, report
+        self._hidden = hidden
         self._watch = Watch(request.cluster_id, provider)
         self._waits: dict[int, str] = {}
 
@@ -70,8 +76,7 @@ class _Attempt:
             plan(machines)
         except ValueError as error:
             raise StepFailed(f"machines: {error}", "try again; the provider gave two machines one address") from None
-        for machine in await self._watch.release_doubles(self._report):
-            self._known(machine)
+        await self._only_ours()
         return tuple(machines)
 
     def out_of_time(self, seconds: float) -> StepFailed:
@@ -84,6 +89,9 @@ class _Attempt:
     async def _one(self, index: int) -> None:
         """Ask until there is a machine; a lost answer is looked for by its mark before it is asked again (F12)."""
         pause = 1.0
+        if self._hidden:
+            self._waits[index] = f"looking whether {self._provider.name} made it already"
+            await self._ordered(index, self._hidden)
         while True:
             self._waits[index] = f"asking {self._provider.name} for it"
             try:
@@ -91,10 +99,10 @@ class _Attempt:
             except RuncrateError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the answer was, there may be a machine now
-                self._wait(index, f"asking again, {self._provider.name} answered: {_said(error)}")
-                await asyncio.sleep(max(pause, getattr(error, "retry_after", 0.0)))
+                self._wait(index, f"asking again, {self._provider.name} answered: {said(error)}")
+                await asyncio.sleep(max(pause, retry_after(error)))
                 pause = min(pause * 2, LONGEST_PAUSE)
-                found = await self._lost_answer(index)
+                found = await self._ordered(index, self._provider.listing_delay)
                 if found is None:
                     continue
                 machine = found
@@ -103,16 +111,19 @@ class _Attempt:
             self._waits[index] = "it is booting"
             return
 
-    async def _lost_answer(self, index: int) -> Machine | None:
-        """The machine that an order without an answer made, once the provider had the time to list it."""
-        waited = 0.0
+    async def _ordered(self, index: int, hidden: float) -> Machine | None:
+        """The machine that an earlier order made, if the provider lists it within ``hidden`` seconds."""
+        time = asyncio.get_running_loop().time
+        end = time() + hidden
         while True:
-            found = [machine for machine in await self._listed() if machine.index == index]
-            if found and found[0].state not in DEAD:
-                return found[0]
-            if waited >= self._provider.listing_delay:
+            late = time() >= end
+            for machine in await self._listed():
+                if machine.index == index:
+                    self._known(machine)
+                    if machine.state not in DEAD:
+                        return machine
+            if late:
                 return None
-            waited += POLL
             await asyncio.sleep(POLL)
 
     async def _all_run(self) -> None:
@@ -125,9 +136,42 @@ class _Attempt:
             if all(machine.state is MachineState.RUNNING for machine in machines):
                 if len(machines) == self._request.nodes:
                     return
-            elif failures := await self._watch.look():
-                raise failures[0]
+            else:
+                await self._look()
             await asyncio.sleep(POLL if machines else POLL / 10)
+
+    async def _look(self) -> None:
+        """Raise why a machine is dead, or what the provider says for good."""
+        try:
+            failures = await self._watch.ask()
+        except RuncrateError:
+            raise
+        except Exception:  # noqa: BLE001 - the next look will tell
+            return
+        if failures:
+            raise failures[0]
+
+    async def _only_ours(self) -> None:
+        """Release what carries the mark and is none of ours, until the provider lists nothing else (F12)."""
+        what, node = f"{self._provider.name} does not say which machines there are", None
+        try:
+            async with asyncio.timeout(PROOF_SECONDS):
+                while doubles := await self._doubles():
+                    node = node_name(doubles[0].index)
+                    what = f"{node}: {doubles[0].id} is one machine too many, and can't be released"
+                    calls = (within(self._provider.delete(machine, self._report)) for machine in doubles)
+                    errors = [error for error in await asyncio.gather(*calls, return_exceptions=True) if error]
+                    await asyncio.sleep(max(POLL, *map(retry_after, errors), 0.0))
+        except TimeoutError:
+            raise StepFailed(what, "look what the provider says of it; then try again", node) from None
+
+    async def _doubles(self) -> list[Machine]:
+        found = [machine for machine in await self._listed() if machine.state is not MachineState.GONE]
+        doubles = [machine for machine in found if machine.id not in self._watch.machines]
+        for machine in doubles:
+            self._known(machine)
+            self._report(f"{machine.id} is one too many: released", node_name(machine.index))
+        return doubles
 
     async def _listed(self) -> Sequence[Machine]:
         """What the provider lists; asked again until it answers, which the deadline ends."""
@@ -138,8 +182,8 @@ class _Attempt:
             except RuncrateError:
                 raise
             except Exception as error:  # noqa: BLE001 - an answer that says nothing
-                self._report(f"{self._provider.name} can't be asked now: {_said(error)}", None)
-            await asyncio.sleep(pause)
+                self._report(f"{self._provider.name} can't be asked now: {said(error)}", None)
+                await asyncio.sleep(max(pause, retry_after(error)))
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _wait(self, index: int, what: str) -> None:
@@ -156,96 +200,66 @@ class _Attempt:
 
 
 async def release(
-    cluster_id: str, provider: Provider, report: Report, *, unanswered: bool = False
+    cluster_id: str,
+    provider: Provider,
+    report: Report,
+    *,
+    hidden: float = 0.0,
+    known: OnMachine | None = None,
 ) -> tuple[dict[str, Machine], Sequence[Machine]]:
     """Delete every machine with the mark, then list, until none is left or :data:`PROOF_SECONDS` are over.
 
-    ``unanswered``: some order never had an answer, so that its machine may come to light later: none is taken for gone
-    before the provider had the time to list it. Returns every machine that was listed on the way, by id, and those that
-    are listed still. Raises :class:`Leftover` where the provider can't be asked at the end (F14).
+    ``hidden``: for so many seconds a machine of an earlier order may not be listed yet, and is not taken for gone.
+    ``known`` hears of each machine that is listed. Returns every machine that was listed on the way, by id, and those
+    that are listed still. Raises :class:`Leftover` where the provider can't be asked at the end (F14).
     """
     time = asyncio.get_running_loop().time
     begun, pause = time(), 0.5
     seen: dict[str, Machine] = {}
-    while True:
-        try:
-            left, why = await _delete_all(cluster_id, provider, seen, report)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the machines may still be there
-            left, why = None, f"{provider.name} can't be asked: {_said(error)}"
-        if left == [] and (not unanswered or time() - begun >= provider.listing_delay):
-            return seen, ()
-        if time() - begun >= PROOF_SECONDS:
-            break
-        report(f"asking again: {why}", None)
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, 10.0)
-    if left is None:
-        known = f"; it last listed {listed(list(seen.values()))}" if seen else ""
-        raise Leftover(f"{cluster_id}: {why}{known}", "run the same again later")
+    left: Sequence[Machine] = ()
+    why = f"{provider.name} has not answered in {PROOF_SECONDS + hidden:.0f} s"
+
+    def listed_now(machines: Sequence[Machine]) -> None:
+        for machine in machines:
+            seen[machine.id] = machine
+            if known:
+                known(machine)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PROOF_SECONDS + hidden):
+            while True:
+                old_enough = time() - begun >= hidden
+                try:
+                    left, errors = await _delete_all(cluster_id, provider, listed_now, report)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the machines may still be there
+                    left, errors, why = (), [error], f"{provider.name} can't be asked: {said(error)}"
+                else:
+                    if not left and old_enough:
+                        return seen, ()
+                    why = f"{listed(left)} is still there" if left else "a machine may not be listed yet"
+                    why += f" ({said(errors[0])})" if errors else ""
+                report(f"asking again: {why}", None)
+                await asyncio.sleep(max(pause, *map(retry_after, errors), 0.0))
+                pause = min(pause * 2, 10.0)
+    if not left:
+        last = f"; it last listed {listed(list(seen.values()))}" if seen else ""
+        raise Leftover(f"{cluster_id}: {why}{last}", "run the same again later")
     return seen, left
 
 
 async def _delete_all(
-    cluster_id: str, provider: Provider, seen: dict[str, Machine], report: Report
-) -> tuple[list[Machine], str]:
-    """Delete what is listed, all at once; what is listed then, and the first thing that the provider had against it."""
+    cluster_id: str, provider: Provider, listed_now: Callable[[Sequence[Machine]], None], report: Report
+) -> tuple[Sequence[Machine], list[BaseException]]:
+    """Delete what is listed, all at once; what is listed then, and what the provider had against it."""
     before = await _alive(cluster_id, provider)
-    seen |= {machine.id: machine for machine in before}
+    listed_now(before)
     if not before:
-        return [], "a machine whose order had no answer may still appear"
+        return (), []
     calls = (within(provider.delete(machine, report)) for machine in before)
-    said = [_said(error) for error in await asyncio.gather(*calls, return_exceptions=True) if error]
+    errors = [error for error in await asyncio.gather(*calls, return_exceptions=True) if error]
     left = await _alive(cluster_id, provider)
-    seen |= {machine.id: machine for machine in left}
-    return left, f"{len(left)} machines are still there{f' ({said[0]})' if said else ''}"
-
-
-class Watch:
-    """Looks after the machines of a cluster: what the provider says of them now."""
-
-    def __init__(self, cluster_id: str, provider: Provider, machines: Sequence[Machine] = ()) -> None:
-        """``machines``: those that are known already."""
-        self._cluster_id, self._provider = cluster_id, provider
-        self.machines = {machine.id: machine for machine in machines}
-        self._seen = dict.fromkeys(self.machines, -math.inf)
-
-    def add(self, machine: Machine) -> None:
-        """Look after this one too."""
-        self.machines[machine.id] = machine
-        self._seen[machine.id] = asyncio.get_running_loop().time()
-
-    async def look(self) -> list[StepFailed]:
-        """Why machines are dead; no answer says nothing, nor does one that is too young to be listed."""
-        now = asyncio.get_running_loop().time()
-        try:
-            found = {machine.id: machine for machine in await within(self._provider.list(self._cluster_id))}
-        except Exception:  # noqa: BLE001 - the next look will tell
-            return []
-        for key, machine in self.machines.items():
-            if key in found:
-                self._seen[key] = now
-                self.machines[key] = found[key]
-            elif now - self._seen[key] >= self._provider.listing_delay:
-                self.machines[key] = machine.model_copy(update={"state": MachineState.GONE})
-        return [_dead(machine, self._provider.name) for machine in self.machines.values() if machine.state in DEAD]
-
-    async def release_doubles(self, report: Report) -> list[Machine]:
-        """Ask for the end of machines that carry the mark and are none of ours; returns those, gone or not (F12)."""
-        try:
-            found = await within(self._provider.list(self._cluster_id))
-            doubles = [machine for machine in found if machine.id not in self.machines]
-            for machine in doubles:
-                report(f"{machine.id} is one too many: released", node_name(machine.index))
-                await within(self._provider.delete(machine, report))
-        except Exception:  # noqa: BLE001 - it is tried again, and the end of the cluster proves it gone
-            return []
-        return doubles
-
-
-async def within(call: Awaitable[T]) -> T:
-    """The provider's answer, if it comes within :data:`CALL_SECONDS`; raises :class:`TimeoutError` otherwise."""
-    async with asyncio.timeout(CALL_SECONDS):
-        return await call
+    listed_now(left)
+    return left, errors
 
 
 def listed(machines: Sequence[Machine]) -> str:
@@ -256,22 +270,6 @@ def listed(machines: Sequence[Machine]) -> str:
 async def _alive(cluster_id: str, provider: Provider) -> list[Machine]:
     found = await within(provider.list(cluster_id))
     return [machine for machine in found if machine.state is not MachineState.GONE]
-
-
-def _dead(machine: Machine, provider: str) -> StepFailed:
-    name = node_name(machine.index)
-    fact = f"{provider} says that it is {machine.state}" if machine.state is not MachineState.GONE else (
-        f"{provider} does not list it any more"
-    )  # fmt: skip
-    return StepFailed(
-        f"{name}: its machine {machine.id} does not run: {fact}", "look at its console; then try again", name
-    )
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer in {CALL_SECONDS:.0f} s"
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _first(group: ExceptionGroup) -> Exception:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from runcrate_iac.errors import Refused
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines import fleet
 from runcrate_iac.machines.pool import pools
 from runcrate_iac.machines.provider import HasMarks, Provider
 from runcrate_iac.machines.registry import names, provider
+from runcrate_iac.machines.watch import within
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine, MachineState
@@ -86,8 +86,8 @@ def judge(
 
 async def _carried(source: Provider, known: Collection[str]) -> dict[str, tuple[Machine, ...]]:
     """The machines by their mark; of a provider that can't say its marks, those of clusters in the ledger."""
-    marks = await fleet.within(source.marks()) if isinstance(source, HasMarks) else known
-    lists = await asyncio.gather(*(fleet.within(source.list(mark)) for mark in marks))
+    marks = await within(source.marks()) if isinstance(source, HasMarks) else known
+    lists = await asyncio.gather(*(within(source.list(mark)) for mark in marks))
     alive = [tuple(machine for machine in found if machine.state is not MachineState.GONE) for found in lists]
     return {mark: machines for mark, machines in zip(marks, alive, strict=True) if machines}
 

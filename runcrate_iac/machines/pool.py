@@ -65,7 +65,9 @@ async def _reserve(job: MachinesJob, source: Provider) -> None:
     seconds = float(spec.join_timeout or JOIN_SECONDS)
     request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)
     try:
-        machines = await fleet.bring_up(request, source, seconds, lambda _: None, feed.report)
+        machines = await fleet.bring_up(
+            request, source, seconds, lambda _: None, feed.report, hidden=source.listing_delay
+        )
     except BaseException:
         await _release(job, source)  # Pulumi does not know a resource that failed, and would never delete it
         raise
@@ -73,7 +75,8 @@ async def _reserve(job: MachinesJob, source: Provider) -> None:
 
 
 async def _release(job: MachinesJob, source: Provider) -> None:
-    _, left = await fleet.release(mark(job), source, Feed(mark(job), Step.MACHINES).report)
+    report = Feed(mark(job), Step.MACHINES).report
+    _, left = await fleet.release(mark(job), source, report, hidden=source.listing_delay)
     if left:
         raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", "run `pulumi destroy` again")
     step.forget(mark(job))

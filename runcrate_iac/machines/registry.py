@@ -5,12 +5,17 @@ A package adds one with an entry point in the group ``runcrate_iac.providers``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 
 from runcrate_iac.errors import SpecError
+from runcrate_iac.machines.faulty import Faulty
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
+from runcrate_iac.model.network import Machine
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.paths import cluster_dir
 
 GROUP = "runcrate_iac.providers"
 OURS = {
@@ -19,9 +24,10 @@ OURS = {
 }
 
 
-def provider_of(spec: ClusterSpec) -> Provider:
-    """The provider of the machines that this spec declares."""
-    return provider(spec.provider)
+def provider_of(spec: ClusterSpec, given: Sequence[Machine] = ()) -> Provider:
+    """The provider of the machines that this spec declares, with its faults; ``given``: those of the user's program."""
+    inner = GivenProvider(given) if given else provider(spec.provider)
+    return Faulty(inner, spec.faults, cluster_dir(spec.name) / "faults.json") if spec.faults else inner
 
 
 def names() -> list[str]:

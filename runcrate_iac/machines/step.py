@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from runcrate_iac.errors import Leftover, Refused, SpecError
+from runcrate_iac.errors import Leftover, Refused, RuncrateError, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import fleet
@@ -56,18 +57,44 @@ async def _bring_up(
     until = view.deadline if view.joined_at is None else now + timedelta(seconds=view.join_seconds)
     request = request_for(spec, cluster_id, until.timestamp())
     ledger.note(name, cluster_id, Note.ASKED, nodes=spec.nodes)
+    seconds, known = (until - now).total_seconds(), _noting(view, ledger)
+    young = hidden(view, provider, now)
+    machines = await fleet.bring_up(request, provider, seconds, known, report, hidden=young)
+    up = [machine.model_dump(mode="json") for machine in machines]
+    ledger.note(name, cluster_id, Note.MACHINES, machines=up)
+    _note_gone(view, provider, ledger, but=machines)
+    return machines
+
+
+def hidden(view: View, provider: Provider, now: datetime) -> float:
+    """Seconds for which the provider may not list a machine yet that an earlier order made."""
+    if not view.asked:
+        return 0.0
+    since_last_order = (now - view.up_at).total_seconds() if view.up_at else 0.0
+    return max(0.0, provider.listing_delay - since_last_order)
+
+
+def _noting(view: View, ledger: Ledger) -> fleet.OnMachine:
+    """A function that puts each machine that it hears of for the first time into the ledger."""
     known = set(view.made)
 
     def note(machine: Machine) -> None:
         if machine.id not in known:
+            node = node_name(machine.index)
+            ledger.note(view.name, view.cluster_id, Note.MACHINE_MADE, machine=machine.id, node=node)
             known.add(machine.id)
-            ledger.note(name, cluster_id, Note.MACHINE_MADE, machine=machine.id, node=node_name(machine.index))
 
-    machines = await fleet.bring_up(request, provider, (until - now).total_seconds(), note, report)
-    if machines != view.machines:
-        up = [machine.model_dump(mode="json") for machine in machines]
-        ledger.note(name, cluster_id, Note.MACHINES, machines=up)
-    return machines
+    return note
+
+
+def _note_gone(view: View, provider: Provider, ledger: Ledger, *, but: Sequence[Machine]) -> None:
+    """Put into the ledger that the provider lists only these machines, so that every other one is gone."""
+    now = ledger.latest(view.name)
+    if now is None or provider.name == GivenProvider.name:  # those stay: their own resources end them
+        return
+    proof = f"{provider.name} was asked after the release and does not list it"
+    for key in sorted(now.made.keys() - {machine.id for machine in but} - set(now.gone)):
+        ledger.note(now.name, now.cluster_id, Note.MACHINE_GONE, machine=key, node=now.made[key], proof=proof)
 
 
 def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservation:
@@ -163,13 +190,18 @@ async def release(view: View, provider: Provider, ledger: Ledger, report: Report
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    await _keep_consoles(view, provider)
-    seen, left = await fleet.release(cluster_id, provider, report, unanswered=bool(view.unanswered))
-    if provider.name != GivenProvider.name:  # those stay: their own resources end them
-        nodes = view.made | {machine.id: node_name(machine.index) for machine in seen.values()}
-        proof = f"{provider.name} was asked after the release and does not list it"
-        for key in sorted(nodes.keys() - {machine.id for machine in left} - set(view.gone)):
-            ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=key, node=nodes[key], proof=proof)
+    note = _noting(view, ledger)
+
+    def known(machine: Machine) -> None:
+        with suppress(RuncrateError, OSError):  # a full disk must not keep machines alive
+            note(machine)
+            _keep_console(name, machine)
+
+    young = hidden(view, provider, ledger.now())
+    seen, left = await fleet.release(cluster_id, provider, report, hidden=young, known=known)
+    for machine in seen.values():
+        note(machine)
+    _note_gone(view, provider, ledger, but=left)
     if left:
         raise Leftover(f"{name}: the provider still lists {fleet.listed(left)}", f"runcrate-iac down {name}")
     after = ledger.record(name, cluster_id, Happened.RELEASED)
@@ -183,13 +215,11 @@ def told(view: View) -> str:
     return f"released {len(view.gone)} of {len(view.made)} machines, {bill}"
 
 
-async def _keep_consoles(view: View, provider: Provider) -> None:
-    """Copy what the machines wrote on their consoles into the cluster's logs, before it goes with them."""
-    with suppress(Exception):  # a full disk or a silent provider must not keep machines alive
-        logs = private_dir(cluster_dir(view.name) / "logs")
-        for machine in await fleet.within(provider.list(view.cluster_id)):
-            if machine.log and (console := Path(machine.log)).exists():
-                shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
+def _keep_console(cluster: str, machine: Machine) -> None:
+    """Copy what the machine wrote on its console into the cluster's logs, before it goes with it."""
+    if machine.log and (console := Path(machine.log)).exists():
+        logs = private_dir(cluster_dir(cluster) / "logs")
+        shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
 
 
 def forget(cluster: str) -> None:

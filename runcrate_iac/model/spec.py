@@ -6,26 +6,16 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationError, ValidationInfo, field_validator
 
 from runcrate_iac.errors import SpecError
-from runcrate_iac.model.base import Model
+from runcrate_iac.model.base import Count, Model, no_bool
+from runcrate_iac.model.faults import KINDS, Fault, checked
 from runcrate_iac.model.keys import public_key
 
 GIB = 1024**3
 MOST_BYTES = 2**60
 """More memory or disk than any machine has, and still a number that everything can count with."""
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        msg = "must be a number, not yes or no"
-        raise ValueError(msg)  # noqa: TRY004 - pydantic reports ValueError by field
-    return value
-
-
-Count = Annotated[int, BeforeValidator(_no_bool)]
-"""A whole number; YAML's ``yes`` is not 1."""
 
 
 def _countable(value: ByteSize) -> ByteSize:
@@ -35,7 +25,7 @@ def _countable(value: ByteSize) -> ByteSize:
     return value
 
 
-Size = Annotated[ByteSize, BeforeValidator(_no_bool), AfterValidator(_countable)]
+Size = Annotated[ByteSize, BeforeValidator(no_bool), AfterValidator(_countable)]
 """Bytes, as a number or with a unit: ``2GiB``."""
 
 
@@ -111,11 +101,20 @@ class ClusterSpec(Model):
     """Email addresses that are told when the cluster is ready (C6)."""
     join_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] | None = None
     """Seconds from the reservation within which all nodes must reach all; default what the offer says (C8)."""
+    faults: tuple[Fault, ...] = ()
+    """What the provider is made to do wrong, to rehearse it (X8)."""
 
     @field_validator("ssh_public_keys")
     @classmethod
     def _each_once(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         return tuple({key.split()[1]: key for key in keys}.values())
+
+    @field_validator("faults")
+    @classmethod
+    def _faults_of_nodes(cls, value: tuple[Fault, ...], info: ValidationInfo) -> tuple[Fault, ...]:
+        if "nodes" in info.data:
+            checked(value, info.data["nodes"])
+        return value
 
 
 def parse(document: Any, source: str = "spec") -> ClusterSpec:
@@ -136,11 +135,14 @@ def explain(error: ValidationError) -> list[str]:
     """One line per wrong field: its path, the fact, and what was given."""
     lines = []
     for item in error.errors(include_url=False):
-        path = ".".join(_plain(part) for part in item["loc"]) or "(document)"
-        text = _ALLOWED.get(path, "") if item["type"] != "extra_forbidden" else _fields(path)
+        path, kind = _path(item["loc"])
+        text = _ALLOWED.get(path, "") if item["type"] != "extra_forbidden" else _fields(path, kind)
         message = str(item["msg"]).removeprefix("Value error, ")
+        given = item["input"]
+        if item["type"] in ("union_tag_not_found", "union_tag_invalid"):
+            path, message, given = f"{path}.fault", "one of " + ", ".join(KINDS), item.get("ctx", {}).get("tag", {})
         secret = "ssh_public_keys" in path  # it may be a private key
-        shown = "" if secret else _given(item["input"])
+        shown = "" if secret else _given(given)
         lines.append(f"{path}: {message}{shown}{'; ' + text if text else ''}")
     return lines
 
@@ -169,6 +171,14 @@ _ALLOWED = {
 }
 
 
-def _fields(path: str) -> str:
-    model = MachineSpec if path.startswith("machine.") else ClusterSpec
+def _path(loc: tuple[int | str, ...]) -> tuple[str, str | None]:
+    """The field's path as it is written, without the kind of fault that pydantic puts into it, and that kind."""
+    parts = [_plain(part) for part in loc]
+    in_fault = parts[:1] == ["faults"] and len(parts) > 2 and parts[2] in KINDS  # noqa: PLR2004
+    kind = parts.pop(2) if in_fault else None
+    return ".".join(parts) or "(document)", kind
+
+
+def _fields(path: str, kind: str | None) -> str:
+    model = KINDS[kind] if kind else MachineSpec if path.startswith("machine.") else ClusterSpec
     return "the fields are " + ", ".join(model.model_fields)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines.fleet import Watch
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.machines.step import hidden
+from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.progress import Report
 
@@ -17,7 +19,8 @@ def looker(view: View, report: Report) -> Callable[[], list[Condition]]:
     """A function that asks the provider and returns why machines of this cluster are dead; none where all run."""
     if view.spec.provider == GivenProvider.name:
         return list  # their provider is the user's own program
-    watch = Watch(view.cluster_id, provider_of(view.spec), view.machines)
+    provider = provider_of(view.spec)
+    watch = Watch(view.cluster_id, provider, view.machines, hidden(view, provider, datetime.now(UTC)))
 
     async def look() -> list[Condition]:
         failures = await watch.look()

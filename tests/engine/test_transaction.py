@@ -20,6 +20,10 @@ import yaml
 
 pytestmark = pytest.mark.engine
 PLUGINS = Path(__file__).parent / "plugins"
+FAILS = {"fault": "failed", "node": "node-1", "done": True}
+"""node-1's machine is made and does not start."""
+HANGS = {"fault": "hang", "call": "create", "done": True, "times": "always"}
+"""Every machine is made, and the provider does not say so."""
 RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
 
 
@@ -39,10 +43,6 @@ class Lab:
         home = str(self.root / "home")
         running = psutil.process_iter(["cwd", "cmdline"])
         return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(home)]
-
-    def fault(self, text: str) -> None:
-        """Say what goes wrong from now on."""
-        (self.root / "cloud" / "fault").write_text(text)
 
     def spec(self, **fields: Any) -> Path:
         """A spec file; its join has a few seconds."""
@@ -99,17 +99,16 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 def test_a_failing_machine_releases_every_machine(lab: Lab) -> None:
     """One machine that does not start ends the attempt: exit 3, the node is named, nothing is left (C8, X1)."""
-    lab.fault("fail node-1")
-    code, _, stderr = lab.run("up", lab.spec(), "--yes")
+    code, _, stderr = lab.run("up", lab.spec(faults=[FAILS]), "--yes")
     assert (code, lab.machines, lab.state()) == (3, [], "failed")
-    assert "node-1: the machine did not start" in stderr
+    assert "faults are injected: failed (node-1)" in stderr
+    assert "node-1: its machine failed to start" in stderr
     assert "released 2 of 2 machines, nothing is billed" in stderr
 
 
 def test_the_receipt_proves_each_machine_gone(lab: Lab) -> None:
     """The receipt lists both machines with the provider's answer and cost 0 (X1)."""
-    lab.fault("fail node-1")
-    lab.run("up", lab.spec(), "--yes")
+    lab.run("up", lab.spec(faults=[FAILS]), "--yes")
     receipt = json.loads(lab.run("receipt", "lab", "--json")[1])
     assert receipt["all_gone"]
     assert [(m["node"], float(m["cost"]["usd"]), bool(m["proof"])) for m in receipt["machines"]] == [
@@ -131,8 +130,7 @@ def test_a_join_that_misses_its_deadline_releases_every_machine(lab: Lab) -> Non
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_rolls_back(lab: Lab, number: signal.Signals) -> None:
     """Ctrl-C, SIGTERM or a closed terminal while machines start: all are released, exit 3 (C8, F10)."""
-    lab.fault("hang")
-    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")
     until(lambda: len(lab.machines) == 2, "two machines")
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
@@ -142,8 +140,7 @@ def test_an_interrupt_rolls_back(lab: Lab, number: signal.Signals) -> None:
 
 def test_a_second_interrupt_leaves_at_once_and_down_finishes(lab: Lab) -> None:
     """Ctrl-C twice leaves with exit 5; the next `down` leaves the provider empty (F10)."""
-    lab.fault("hang")
-    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")
     until(lambda: len(lab.machines) == 2, "two machines")
     process.send_signal(signal.SIGINT)
     time.sleep(0.05)
@@ -151,19 +148,16 @@ def test_a_second_interrupt_leaves_at_once_and_down_finishes(lab: Lab) -> None:
     _, stderr = process.communicate(timeout=10)
     if process.returncode == 5:
         assert "runcrate-iac down lab" in stderr
-    lab.fault("")
     assert lab.run("down", "lab", "--yes")[0] == 0
     assert lab.machines == []
 
 
 def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
     """After kill -9 in the middle of `up`, `down` releases what was made and ends what still runs (X2)."""
-    lab.fault("hang")
-    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")
     until(lambda: len(lab.machines) == 2, "two machines")
     process.kill()
     process.communicate(timeout=10)
-    lab.fault("")
     code, _, stderr = lab.run("down", "lab", "--yes")
     assert (code, lab.machines, lab.state()) == (0, [], "terminated"), stderr
     assert lab.processes() == []
@@ -171,9 +165,8 @@ def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
 
 def test_a_closed_terminal_rolls_back(lab: Lab) -> None:
     """When the terminal goes away every machine is released, though nothing can be printed any more (F10)."""
-    lab.fault("hang")
     leader, follower = os.openpty()
-    command = [*RUN, "up", str(lab.spec(join_timeout=600)), "--yes"]
+    command = [*RUN, "up", str(lab.spec(join_timeout=600, faults=[HANGS])), "--yes"]
     process = subprocess.Popen(
         command, env=lab.env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
     )
@@ -187,16 +180,14 @@ def test_a_closed_terminal_rolls_back(lab: Lab) -> None:
 
 def test_a_new_attempt_follows_a_killed_one_that_was_released(lab: Lab) -> None:
     """After kill -9 and `down`, the next `up` of that name is a whole new attempt (X2, F14)."""
-    lab.fault("hang")
-    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")
     until(lambda: len(lab.machines) == 2, "two machines")
     process.kill()
     process.communicate(timeout=10)
-    lab.fault("fail node-1")
     assert lab.run("down", "lab", "--yes")[0] == 0
-    code, _, stderr = lab.run("up", lab.spec(), "--yes")
+    code, _, stderr = lab.run("up", lab.spec(faults=[FAILS]), "--yes")
     assert (code, lab.machines) == (3, [])
-    assert "node-1: the machine did not start" in stderr
+    assert "node-1: its machine failed to start" in stderr
 
 
 def test_a_passphrase_in_the_shell_does_no_harm(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,10 +200,9 @@ def test_a_passphrase_in_the_shell_does_no_harm(lab: Lab, monkeypatch: pytest.Mo
 
 def test_two_commands_at_once_are_one_and_a_refusal(lab: Lab) -> None:
     """While `up` works on a name, `up` and `down` of it are refused with who holds it (F17)."""
-    lab.fault("hang")
-    process = lab.start("up", lab.spec(join_timeout=600), "--yes")
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")
     until(lambda: len(lab.machines) == 2, "two machines")
-    for words in (("down", "lab", "--yes"), ("up", lab.spec(join_timeout=600), "--yes")):
+    for words in (("down", "lab", "--yes"), ("up", lab.spec(join_timeout=600, faults=[HANGS]), "--yes")):
         code, _, stderr = lab.run(*words)
         assert code == 6
         assert f"process {process.pid}" in stderr
@@ -255,17 +245,16 @@ def test_a_full_disk_keeps_no_machine_alive(lab: Lab) -> None:
     """An interrupt on a disk that is full releases every machine; with room again `down` notes it (X1, X6)."""
     home = lab.root / "home"
     home.mkdir()
-    lab.fault("hang")
     run = shlex.join(RUN)
     script = f"""
         set -u
         mount -t tmpfs -o size=8m none {home} || exit 77
-        {run} up {lab.spec(join_timeout=600)} --yes &
+        {run} up {lab.spec(join_timeout=600, faults=[HANGS])} --yes &
         while [ "$(find {lab.root}/cloud -name '*.node-*' | wc -l)" != 2 ]; do sleep 0.1; done
         cat /dev/zero > {home}/fill
         kill -TERM $!; wait $!; echo "code $?"
         ls {lab.root}/cloud | grep -c node-
-        rm {home}/fill; : > {lab.root}/cloud/fault
+        rm {home}/fill
         {run} down lab --yes; {run} receipt lab --json
     """
     command = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--map-root-user",)), "sh", "-c", script]
@@ -278,3 +267,28 @@ def test_a_full_disk_keeps_no_machine_alive(lab: Lab) -> None:
     assert "not noted: " in done.stderr
     assert "Traceback" not in done.stderr
     assert json.loads(receipt)["all_gone"]
+
+
+def test_a_lost_answer_is_no_machine_too_many(lab: Lab) -> None:
+    """The provider makes node-1's machine and drops the connection: it is found, and released once (F12, X8)."""
+    dropped = {"fault": "dropped", "call": "create", "node": "node-1", "done": True}
+    lab.run("up", lab.spec(faults=[dropped]), "--yes")
+    receipt = json.loads(lab.run("receipt", "lab", "--json")[1])
+    assert (lab.machines, receipt["all_gone"]) == ([], True)
+    assert [machine["node"] for machine in receipt["machines"]] == ["node-0", "node-1"]
+
+
+def test_a_delete_that_lies_is_not_believed_by_any_command(lab: Lab) -> None:
+    """Delete says yes twice and the machine stays: once to `up`, and the count goes on in its rollback (F14, X8)."""
+    lie = {"fault": "lie", "node": "node-0", "times": 2}
+    code, _, stderr = lab.run("up", lab.spec(faults=[FAILS, lie]), "--yes")
+    assert (code, lab.machines, lab.state()) == (3, [], "failed")
+    assert "node-0) is still there" in stderr
+
+
+def test_preview_says_that_faults_are_injected(lab: Lab) -> None:
+    """Preview tells in one line what will be injected, here from a file beside the spec (X8)."""
+    (lab.root / "faults.yaml").write_text(yaml.safe_dump([FAILS]))
+    code, stdout, _ = lab.run("preview", lab.spec(faults="faults.yaml"))
+    assert code == 0
+    assert "faults are injected: failed (node-1)" in stdout

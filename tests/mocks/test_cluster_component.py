@@ -124,6 +124,15 @@ def test_a_change_runs_only_the_steps_that_depend_on_it(recorder: Recorder) -> N
     assert {step for step in bare if bare[step] != slurm[step]} == {"machines", "software", "check"}
 
 
+def test_faults_are_the_machines_steps(recorder: Recorder) -> None:
+    """Faults that a program declares reach the machines step, and no step runs again on the nodes for them (X8)."""
+    _, sound = declare(recorder)
+    recorder.seen.clear()
+    _, faulty = declare(recorder, faults=[{"fault": "lie", "node": "node-1", "times": 2.0}])
+    assert faulty["machines"]["spec"]["faults"] == [{"fault": "lie", "node": "node-1", "times": 2}]
+    assert {step for step in sound if sound[step] != faulty[step]} == {"machines"}
+
+
 def test_a_second_declaration_is_the_same(recorder: Recorder) -> None:
     """The same program gives the same documents, so that a second `up` changes nothing (C4)."""
     _, first = declare(recorder, software="slurm")

@@ -1,17 +1,15 @@
-"""A provider whose machines are files in a folder: it costs nothing, keeps its own truth, and fails when told.
+"""A provider whose machines are files in a folder: it costs nothing and keeps its own truth.
 
-Installed for the tests only, as any third party's provider would be. ``FAKECLOUD`` is its folder;
-the file ``fault`` in it says what goes wrong.
+Installed for the tests only, as any third party's provider would be. ``FAKECLOUD`` is its folder. What goes wrong with
+it is said by the spec's ``faults``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine
@@ -51,14 +49,9 @@ class FakeCloud:
         return [offer]
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
-        """Make the file; ``fault`` may hold ``fail node-1`` or ``hang``."""
-        fault = self._fault()
+        """Make the file."""
         (self._root / f"{request.cluster_id}.node-{index}").touch()
         report("made", f"node-{index}")
-        if fault == f"fail node-{index}":
-            raise StepFailed(f"node-{index}: the machine did not start", "choose another offer", f"node-{index}")
-        if fault == "hang":
-            await asyncio.Event().wait()
         return next(made for made in await self.list(request.cluster_id) if made.index == index)
 
     async def list(self, cluster_id: str) -> Sequence[Machine]:
@@ -70,11 +63,6 @@ class FakeCloud:
         ]
 
     async def delete(self, machine: Machine, report: Report) -> None:
-        """Delete the file, unless ``fault`` is ``keep``."""
+        """Delete the file."""
         report("releasing", f"node-{machine.index}")
-        if self._fault() != "keep":
-            (self._root / machine.id).unlink(missing_ok=True)
-
-    def _fault(self) -> str:
-        file = self._root / "fault"
-        return file.read_text().strip() if file.exists() else ""
+        (self._root / machine.id).unlink(missing_ok=True)
