@@ -37,8 +37,8 @@ pytest: $(READY) ## All rings, the real virtual machines last
 wheel: $(READY) ## The wheel installs by itself and carries its deploys, templates and stacks
 	$(BIN)/python tests/wheel.py
 
-rehearse: $(READY) ## 14,000 malformed specs; end `up` in every way at every step boundary, and look for what is left
-	$(BIN)/pytest -q --hypothesis-profile=rehearse tests/spec/test_malformed_specs.py
+rehearse: $(READY) ## 14,000 malformed specs, 1,000 schedules of faults, `up` ended in every way at every step boundary
+	$(BIN)/pytest --hypothesis-profile=rehearse tests/spec/test_malformed_specs.py tests/spec/test_fault_schedules.py
 	$(BIN)/python -m tests.rehearse
 
 clean: ## Remove the virtual environment; caches and clusters stay

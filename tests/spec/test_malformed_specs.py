@@ -29,6 +29,7 @@ GOOD: dict[str, Any] = {
     "ssh_public_keys": [KEY],
     "notify": ["me@example.org"],
     "join_timeout": 600,
+    "faults": [{"fault": "slow", "call": "create", "node": "node-1", "times": 2, "seconds": 3}, {"fault": "lie"}],
 }
 GIVEN = {"address": "192.0.2.1", "port": 22, "user": "root", "host_key": KEY, "identity_file": "/k", "endpoint": "h"}
 HERE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
