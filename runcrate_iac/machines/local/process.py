@@ -13,8 +13,8 @@ from runcrate_iac.machines.local.tools import QEMU
 
 END_SECONDS = 5.0
 LOG_LINES = 12
-_ESCAPES = re.compile(r"\x1b\[[0-9;?!]*[A-Za-z]")
-"""Control sequences of terminals (ECMA-48, CSI)."""
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|\][^\x07]*\x07)")
+"""Control sequences of terminals (ECMA-48, CSI and OSC)."""
 
 
 class NotStarted(Exception):
