@@ -22,7 +22,9 @@ def names() -> None:
     file = File(_SCRIPT, render("network/names.sh.j2", node=here.node, plan=here.plan), mode="755")
     text = (
         f"{know(file.path, _CLOUD_INIT.path)}{put(file)}"
-        f"{_SCRIPT} check 2> /dev/null || run {_SCRIPT}\n"
+        f"{_SCRIPT} check 2> /dev/null || {{\n"
+        f"  keep hosts /etc/hosts\n  keep hostname /etc/hostname\n  run {_SCRIPT}\n"
+        f"}}\n"
         f"if [ -d /etc/cloud/cloud.cfg.d ]; then\n{put(_CLOUD_INIT)}fi\n"
     )
     converge(name="hostname and /etc/hosts", text=text)

@@ -11,8 +11,9 @@ from typing_extensions import Unpack
 from runcrate_iac.components import documents
 from runcrate_iac.components.args import ClusterArgs
 from runcrate_iac.components.step import command, owner
+from runcrate_iac.machines import lease
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.model.spec import JOIN_SECONDS, ClusterSpec
 from runcrate_iac.paths import cluster_dir
 
 NO_ARGS = ClusterArgs()
@@ -49,7 +50,9 @@ class Cluster(pulumi.ComponentResource):
         for step in (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.CHECK):
             document = pulumi.Output.all(spec, made).apply(partial(_step_document, step, owner()))
             depends = pulumi.ResourceOptions(parent=self, depends_on=[last] if last else None)
-            last = command(f"{name}-{step}", "runcrate_iac.provision", step, document, opts=depends)
+            # Machines of the program's own stay: destroying makes them what they were before the join.
+            delete = "leave" if step is Step.JOIN and declared.get("machines") is not None else None
+            last = command(f"{name}-{step}", "runcrate_iac.provision", step, document, delete=delete, opts=depends)
         facts = made.apply(json.loads)
         self.cluster_id = facts["cluster_id"]
         self.machines = facts.apply(lambda values: json.dumps(values["machines"]))
@@ -57,6 +60,18 @@ class Cluster(pulumi.ComponentResource):
         self.ssh_config = spec.apply(lambda values: str(cluster_dir(values.name) / "ssh_config"))
         outputs = ("cluster_id", "machines", "price_per_hour", "ssh_config")
         self.register_outputs({key: getattr(self, key) for key in outputs})
+
+    @staticmethod
+    def user_data(index: int, join_timeout: int = JOIN_SECONDS) -> str:
+        """Cloud-init user data for a cloud machine that your program makes and gives to a cluster as node ``index``.
+
+        It arms the machine's lease (X2): ``join_timeout`` seconds after its first boot the machine powers itself off,
+        unless the cluster has joined before (C8; the cluster's own ``join_timeout`` should be no longer). Whether a
+        machine that is powered off is still billed is the cloud's affair: docs/join.md. The text is always the same.
+
+        Raises :class:`~runcrate_iac.errors.SpecError` where the index is not 0 to 63 or the time is not positive.
+        """
+        return lease.user_data(index, join_timeout)
 
     def _machines(self, name: str, declared: Mapping[str, Any], spec: pulumi.Output[ClusterSpec]) -> pulumi.Output[str]:
         given = pulumi.Output.from_input(declared.get("machines"))

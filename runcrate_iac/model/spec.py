@@ -16,6 +16,8 @@ from runcrate_iac.model.keys import public_key
 GIB = 1024**3
 MOST_BYTES = 2**60
 """More memory or disk than any machine has, and still a number that everything can count with."""
+MOST_NODES = 64
+"""Machines of a cluster at most (C1)."""
 
 
 def _countable(value: ByteSize) -> ByteSize:
@@ -91,7 +93,7 @@ class ClusterSpec(Model):
 
     name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
     """Lower-case letters, digits and ``-``; starts with a letter; 40 characters at most."""
-    nodes: Annotated[Count, Field(ge=2, le=64)] = 2
+    nodes: Annotated[Count, Field(ge=2, le=MOST_NODES)] = 2
     software: Software = Software.NONE
     provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "local"
     machine: MachineSpec = MachineSpec()

@@ -1,4 +1,4 @@
-"""A step on the nodes as a process: ``python -m runcrate_iac.provision STEP < document``."""
+"""A step on the nodes as a process: ``python -m runcrate_iac.provision STEP|leave < document``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from runcrate_iac.errors import Degraded, SpecError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.documents import StepInput
@@ -18,14 +19,23 @@ from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.progress import RELEASES, Outcome, Step
 from runcrate_iac.provision import journals
 from runcrate_iac.provision.alive import looker
+from runcrate_iac.provision.leave import leave
 from runcrate_iac.provision.step import perform
+
+LEAVE = "leave"
 
 
 def main() -> None:
-    """Do the step and say how it ended: 3 everything has to be released, 4 the cluster is degraded."""
+    """Do the step and say how it ended: 3 everything has to be released, 4 the cluster is degraded.
+
+    ``leave`` is the join's undoing, on machines that stay with the user.
+    """
+    if sys.argv[1:] == [LEAVE]:
+        _leave(StepInput.model_validate_json(sys.stdin.read()))
+        return
     wanted = [step for step in Step if sys.argv[1:] == [step] and step is not Step.MACHINES]
     if not wanted:
-        names = "|".join(step for step in Step if step is not Step.MACHINES)
+        names = "|".join([*(step for step in Step if step is not Step.MACHINES), LEAVE])
         raise SpecError(f"usage: python -m runcrate_iac.provision {names} < document")
     document = StepInput.model_validate_json(sys.stdin.read())
     try:
@@ -50,7 +60,11 @@ def _recorded(step: Step, document: StepInput) -> Outcome:
     view = ledger.current(document.spec.name)
     joined = view is not None and view.joined_at is not None
     dead = looker(view, feed.report) if view and step is Step.JOIN else list
-    work = lambda: perform(step, document, time.time(), feed.emit, joined=joined, dead=dead)  # noqa: E731
+    given = view is not None and view.spec.provider == GivenProvider.name
+
+    def work() -> Outcome:
+        return perform(step, document, time.time(), feed.emit, joined=joined, given=given, dead=dead)
+
     return steps.record(ledger, document.spec.name, step, work, feed)
 
 
@@ -65,9 +79,18 @@ def _give_up(cluster: str, nodes: list[str], reason: str) -> str:
         return ""
     journals.fetch(cluster, nodes)
     feed = Feed(cluster, Step.MACHINES)
+    if view.spec.provider == GivenProvider.name:
+        leave(cluster, view.cluster_id, view.machines, feed.report)
     after = asyncio.run(machines.give_up(view, provider_of(view.spec), ledger, feed.report, reason=reason))
     machines.forget(cluster)
     return "\n".join(["", *(words for node in nodes if (words := journals.tail(cluster, node))), machines.told(after)])
+
+
+def _leave(document: StepInput) -> None:
+    name, made = document.spec.name, document.made
+    view = Ledger().current(name)
+    if view is not None and view.cluster_id == made.cluster_id:  # else it has ended already
+        leave(name, made.cluster_id, made.machines, Feed(name, Step.JOIN).report)
 
 
 if __name__ == "__main__":

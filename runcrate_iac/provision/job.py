@@ -24,6 +24,8 @@ class Job(Model):
     """The cluster's ssh_config: names every node, its port, user, key and known_hosts, host keys strict."""
     deadline: float
     """Seconds since the epoch after which the step is ended."""
+    arm: bool = False
+    """The machines have no lease of their own: the join arms one first, until this deadline (X2)."""
 
 
 class Line(Model):

@@ -22,12 +22,14 @@ def perform(
     on_event: Callable[[Event], None],
     *,
     joined: bool = True,
+    given: bool = False,
     dead: Callable[[], list[Condition]] = list,
 ) -> Outcome:
     """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch.
 
-    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew. ``dead`` is asked
-    every few seconds which machines do not run any more, which ends the step.
+    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew, and no lease.
+    ``given``: the machines are the user's own, which have no lease but the one that the first join arms. ``dead`` is
+    asked every few seconds which machines do not run any more, which ends the step.
     """
     plan = network.plan(document.made.machines)
     job = Job(
@@ -37,5 +39,6 @@ def perform(
         plan=plan,
         ssh_config=ssh.write(document.spec.name, plan),
         deadline=now + SECONDS[step] if joined else document.made.deadline.timestamp(),
+        arm=given and step is Step.JOIN and not joined,
     )
     return run.run(job, on_event, dead)

@@ -46,6 +46,7 @@ is_known() {
 put() {
   if is_known "$1 $2:$3" && is_known "$4  $1"; then return 0; fi
   note "$1"
+  keep file "$1"
   [ -n "${dry-}" ] || replace "$1" "$2" "$3"
 }
 
@@ -58,7 +59,46 @@ block() {
     *"$newline$text$newline"*) if is_known "$1 $2:$3"; then return 0; fi ;;
   esac
   note "$1"
+  keep block "$1"
   [ -n "${dry-}" ] || { printf '%s\n' "$old" | unblocked; printf '%s\n' "$text"; } | replace "$1" "$2" "$3"
+}
+
+# keep KIND PATH...: note what is there before it is changed for the first time, where the machine is to be left as it was
+# (`leave`). KIND: `block` where the user has lines in it too, `hosts` and `hostname` for those two, else `file`.
+before=/var/lib/runcrate/before
+keep() {
+  if [ -n "${dry-}" ] || [ ! -d $before ]; then return 0; fi
+  keep_kind=$1
+  shift
+  if [ -z "${kept-}" ]; then
+    kept=$newline$(cut -d ' ' -f 3- $before/list)$newline
+  fi
+  for keep_path; do
+    case "$kept" in *"$newline$keep_path$newline"*) continue ;; esac
+    if [ -d "$keep_path" ] && [ ! -L "$keep_path" ]; then
+      mkdir -p "$before/tree$keep_path"
+      chmod --reference="$keep_path" "$before/tree$keep_path"
+      chown --reference="$keep_path" "$before/tree$keep_path"
+      keep_line "$keep_kind" there "$keep_path"
+    elif [ -e "$keep_path" ] || [ -L "$keep_path" ]; then
+      cp -a --parents "$keep_path" $before/tree
+      keep_line "$keep_kind" there "$keep_path"
+    else
+      keep_line "$keep_kind" absent "$keep_path"
+      keep_path=${keep_path%/*}
+      # The folders that it will be in.
+      while [ -n "$keep_path" ] && [ ! -d "$keep_path" ]; do
+        keep_line file absent "$keep_path"
+        keep_path=${keep_path%/*}
+      done
+    fi
+  done
+}
+
+keep_line() { # KIND there|absent PATH
+  case "$kept" in *"$newline$3$newline"*) return 0 ;; esac
+  echo "$1 $2 $3" >> $before/list
+  kept=$kept$3$newline
 }
 
 replace() {
@@ -68,14 +108,7 @@ replace() {
   mv -f "$1.new" "$1" 2> /dev/null || { cat "$1.new" > "$1" && rm -f "$1.new"; }
 }
 
-# unblocked: the lines outside our marks; a block that was cut short is no block.
-unblocked() {
-  awk '
-    /^# runcrate-iac begin$/ { held = $0 ORS; inside = 1; next }
-    inside { held = held $0 ORS; if (/^# runcrate-iac end$/) { held = ""; inside = 0 }; next }
-    NF || NR > 1 { print }
-    END { printf "%s", held }'
-}
+{% include "shell/unblocked.sh" %}
 
 # reread UNIT...: after a change, have systemd read its units again if it holds old ones of these. That takes seconds on a
 # slow machine, and a unit that it never had in memory needs none.

@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 
 from runcrate_iac.errors import SpecError
-from runcrate_iac.machines.local import lease, network, process, records, tools
+from runcrate_iac.machines import lease
+from runcrate_iac.machines.local import network, process, records, tools
 from runcrate_iac.machines.local.command import OUTER_MAC, Shape, command, option_value, seeded_boot
 from runcrate_iac.machines.local.vm import ENDED, start
 from runcrate_iac.machines.local.warm import create_overlay
@@ -77,7 +78,7 @@ class CloudImage:
 def seed(index: int, request: Reservation) -> dict[str, str]:
     """The files of the NoCloud seed. There is nothing secret in them."""
     keys = list(request.authorized_keys)
-    units = [{"path": f"/etc/systemd/system/{unit.name}", "content": unit.read_text()} for unit in lease.UNITS]
+    armed = lease.cloud_config(f"{request.deadline:.0f}")
     key_file = "/etc/ssh/ssh_host_ed25519_key.pub"
     user: dict[str, Any] = {
         "users": [
@@ -91,9 +92,9 @@ def seed(index: int, request: Reservation) -> dict[str, str]:
         ],
         "disable_root": False,
         "ssh_genkeytypes": ["ed25519"],
-        "write_files": [*units, {"path": lease.DEADLINE_FILE, "content": f"{request.deadline:.0f}\n"}],
+        "write_files": armed["write_files"],
         "runcmd": [
-            ["systemctl", "enable", "--now", lease.TIMER],
+            *armed["runcmd"],
             ["sh", "-c", f'echo "{_SAID} $(cut -d" " -f1,2 {key_file})" > /dev/ttyS0'],
         ],
     }

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runcrate_iac.machines.local import lease, mmdebstrap, tools
+from runcrate_iac.machines import lease
+from runcrate_iac.machines.local import mmdebstrap, tools
 from runcrate_iac.machines.local.cache import made_once
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.progress import Report
