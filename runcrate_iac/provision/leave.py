@@ -14,7 +14,7 @@ from runcrate_iac.model.network import Machine, Node
 from runcrate_iac.model.progress import Report
 from runcrate_iac.provision import ssh
 
-SECONDS = 120.0
+SECONDS = 150.0
 """How long a node may take, from the first try to connect."""
 _CONNECT = 15
 """Seconds for one try; a machine that is gone holds the release up for two of them."""

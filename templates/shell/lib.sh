@@ -81,7 +81,8 @@ keep() {
       chown --reference="$keep_path" "$before/tree$keep_path"
       keep_line "$keep_kind" there "$keep_path"
     elif [ -e "$keep_path" ] || [ -L "$keep_path" ]; then
-      cp -a --parents "$keep_path" $before/tree
+      [ -d "$before/tree${keep_path%/*}" ] || mkdir -p "$before/tree${keep_path%/*}"
+      cp -a "$keep_path" "$before/tree$keep_path"
       keep_line "$keep_kind" there "$keep_path"
     else
       keep_line "$keep_kind" absent "$keep_path"

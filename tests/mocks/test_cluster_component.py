@@ -116,6 +116,12 @@ def test_machines_of_the_program_are_taken_as_given(recorder: Recorder) -> None:
     assert documents["machines"]["spec"]["provider"] == "given"
 
 
+def test_machines_of_the_program_are_left_as_they_were(recorder: Recorder) -> None:
+    """Destroying undoes the join on machines that stay, before the machines' own resources end (C7, C22)."""
+    declare(recorder, machines=lambda: [Machine(address=f"192.0.2.{i}") for i in range(2)])
+    assert recorder.seen["demo-join"].inputs["delete"].endswith("-m runcrate_iac.provision leave")
+
+
 def test_a_change_runs_only_the_steps_that_depend_on_it(recorder: Recorder) -> None:
     """Another software changes the document of the software and check steps, not of join and storage (C5)."""
     _, bare = declare(recorder)
