@@ -12,8 +12,9 @@ from runcrate_iac.components import documents
 from runcrate_iac.components.args import ClusterArgs
 from runcrate_iac.components.step import command, owner
 from runcrate_iac.machines import lease
+from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import JOIN_SECONDS, ClusterSpec
+from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
 
 NO_ARGS = ClusterArgs()

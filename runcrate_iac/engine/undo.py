@@ -14,9 +14,11 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.progress import Event, Report, Step
+from runcrate_iac.provision.leave import leave
 
 End = Callable[[View, Provider, Ledger, Report], Coroutine[Any, Any, View]]
 """How the machines end: :func:`machines.release`, or :func:`machines.give_up` for those that never joined."""
@@ -36,6 +38,13 @@ class Undoing:
 
 def _end_pulumi(undoing: Undoing) -> None:
     end_orphans(undoing.view.name)
+
+
+def _undo_join(undoing: Undoing) -> None:
+    """Machines that stay with the user become what they were; the others are released as they are."""
+    view = undoing.ledger.latest(undoing.view.name) or undoing.view
+    if view.spec.provider == GivenProvider.name and view.machines and not view.over:
+        leave(view.name, view.cluster_id, view.machines, Feed(view.name, Step.JOIN, undoing.on_event).report)
 
 
 def _release_machines(undoing: Undoing) -> None:
@@ -58,6 +67,7 @@ PARTS: tuple[tuple[str, Callable[[Undoing], None]], ...] = (
     ("Pulumi's stack", _destroy_stack),
     ("keys on this computer", _forget_keys),
     ("machines", _release_machines),
+    ("the join", _undo_join),
     ("steps that run", _end_pulumi),
 )
 """What there is of a cluster beside its ledger, in the order in which `up` makes it, each with its undo. All can be

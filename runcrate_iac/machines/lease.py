@@ -11,7 +11,8 @@ import yaml
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.network import node_name
-from runcrate_iac.model.spec import JOIN_SECONDS, MOST_NODES
+from runcrate_iac.model.offer import JOIN_SECONDS
+from runcrate_iac.model.spec import MOST_NODES
 from runcrate_iac.paths import bundled
 
 TIMER = "runcrate-lease.timer"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Own:
     """Two machines of the user's, and a cluster that is made of them."""
 
     computer: Computer
-    given: list[dict[str, Any]]
+    given: list[Mapping[str, Any]]
     folder: Path
 
     def start(self, module: str, verb: str, document: str) -> subprocess.Popen[str]:
@@ -130,7 +130,7 @@ def test_a_join_whose_controller_died_is_undone_at_its_deadline(own: Own) -> Non
 
 
 def test_a_cluster_outlives_its_deadline_and_leaves_machines_as_they_were(own: Own) -> None:
-    """After the common moment no lease ends it; its end undoes all steps, and the user's new lines stay (X2, C7, C22)."""
+    """After the common moment no lease ends it, and its end undoes what all steps did (X2, C7, C22)."""
     before = own.both(LOOK)
     begun = time.time()
     document = own.reserve(seconds=90, software="slurm")
@@ -151,7 +151,7 @@ def test_no_machine_runs_when_the_lease_of_a_dead_computer_is_over(computer: Com
     print(f"seed {seed}")
     up = computer.start("up", computer.spec(name="dead", software="none", join_timeout=14), "--yes")
     until(lambda: consoles(computer, "dead").count("virtual machine fork") == 2, "two machines that run")
-    time.sleep(random.Random(seed).uniform(0, 8))
+    time.sleep(random.Random(seed).uniform(0, 8))  # noqa: S311 - a moment, not a secret
     kill_all_but_machines(up.pid)
     up.communicate(timeout=10)
     assert machines("dead") != []
