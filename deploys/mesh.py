@@ -1,21 +1,18 @@
 """The private network: WireGuard between all nodes, a firewall around it, and SSH inside it (C15, X4, F25).
 
-Keys are made on their node. Then the nodes meet: public keys, clocks and packet sizes are collected, equal keys are
-refused, wrong clocks corrected, and each node gets the configuration that needs all the others'.
+Keys are made on their node. Then the nodes meet: public keys and packet sizes are collected, equal keys are refused,
+and each node gets the configuration that needs all the others'.
 """
 
 from __future__ import annotations
 
-import time
-
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
-from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.meet import Met, parse, refusals
-from runcrate_iac.provision.remote import File, ask, converge, know, put, script
+from runcrate_iac.provision.remote import File, ask, converge, know, put
 from runcrate_iac.provision.render import render
 
 _PACKAGES = ("wireguard-tools", "nftables", "iproute2", "iputils-ping", "openssh-client")
@@ -36,7 +33,6 @@ def mesh() -> None:
     values = {"node": here.node, "interface": here.plan.interface, "users": _users(here)}
     converge(name="keys", text=render("network/keys.sh.j2", packages=_PACKAGES, **values))
     python.call(name="meet the other nodes", function=_meet, here=here)
-    python.call(name="clock", function=_set_clock, here=here)
     python.call(name="WireGuard, firewall, SSH", function=_configure, here=here)
 
 
@@ -47,23 +43,16 @@ def _users(here: Context) -> list[str]:
 def _meet(here: Context) -> None:
     peers = [node.endpoint.rpartition(":")[0].strip("[]") for node in here.plan.nodes if node != here.node]
     text = render("network/meet.sh.j2", interface=here.plan.interface, users=_users(here), peers=peers)
-    before = time.time()
-    lines = ask(text)
-    _met[here.node.index] = parse(lines, (before + time.time()) / 2)
-
-
-def _set_clock(here: Context) -> None:
-    wrong = [condition for condition in refusals(here.plan, _met) if condition.node == here.node.name]
-    for condition in wrong:
-        found(condition)
-    if wrong:
-        raise CannotJoin
-    seconds = round(clock.corrections(_met).get(here.node.index, 0))
-    script(name="correct the clock", text=render("network/clock.sh.j2", seconds=seconds), differs=seconds != 0)
+    _met[here.node.index] = parse(ask(text))
 
 
 def _configure(here: Context) -> None:
     plan, node = here.plan, here.node
+    wrong = [condition for condition in refusals(plan, _met) if condition.node == node.name]
+    for condition in wrong:
+        found(condition)
+    if wrong:
+        raise CannotJoin
     mine = _met[node.index]
     public_keys = {peer.name: _met[peer.index].wireguard for peer in plan.nodes}
     mtu = min(met.mtu for met in _met.values())

@@ -17,7 +17,7 @@ from runcrate_iac.model.spec import ClusterSpec, explain, parse
 from runcrate_iac.specfile import with_user_keys
 
 FIELDS = {
-    Step.JOIN: {"name", "nodes", "ssh_public_keys"},
+    Step.JOIN: {"name", "nodes", "ssh_public_keys", "machine"},
     Step.STORAGE: {"name", "nodes", "machine"},
     Step.SOFTWARE: {"name", "nodes", "machine", "software"},
     Step.CHECK: {"name", "nodes", "machine", "software"},

@@ -7,7 +7,7 @@ from statistics import median
 
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.network import Node
-from runcrate_iac.provision.meet import Met
+from runcrate_iac.provision.facts import Facts
 
 TOLERANCE = 30.0
 """Seconds that a node's clock may be away from the cluster's."""
@@ -15,23 +15,23 @@ _MAJORITY = 3
 """Nodes from which on the others can outvote the head."""
 
 
-def reference(met: Mapping[int, Met]) -> float:
+def reference(facts: Mapping[int, Facts]) -> float:
     """The offset (seconds, to this computer) that all nodes should have.
 
     Time services that have a source are right; without any, the head is, unless the others agree that it isn't.
     """
-    synchronised = [one.offset for one in met.values() if one.synchronised]
+    synchronised = [one.offset for one in facts.values() if one.synchronised]
     if synchronised:
         return median(synchronised)
-    middle = median(one.offset for one in met.values())
-    head = met[0].offset
-    return middle if len(met) >= _MAJORITY and abs(head - middle) > TOLERANCE else head
+    middle = median(one.offset for one in facts.values())
+    head = facts[0].offset
+    return middle if len(facts) >= _MAJORITY and abs(head - middle) > TOLERANCE else head
 
 
-def corrections(met: Mapping[int, Met]) -> dict[int, float]:
+def corrections(facts: Mapping[int, Facts]) -> dict[int, float]:
     """Per node whose clock is wrong, the seconds to add to it."""
-    right = reference(met)
-    return {index: right - one.offset for index, one in met.items() if abs(one.offset - right) > TOLERANCE}
+    right = reference(facts)
+    return {index: right - one.offset for index, one in facts.items() if abs(one.offset - right) > TOLERANCE}
 
 
 def disagreement(node: Node, offsets: Mapping[int, float]) -> list[Condition]:

@@ -73,6 +73,12 @@ def ask(text: str, **arguments: Any) -> list[str]:
     return lines
 
 
+def hear(text: str, **arguments: Any) -> list[str]:
+    """The lines that come back for a read-only script, whatever became of it: a refusal says why it is one."""
+    _, output = host.run_shell_command(StringCommand("sh -s"), _stdin=_script(text), **arguments)
+    return after_marker(output.output_lines)
+
+
 @operation()
 def script(text: str, *, differs: bool = True) -> Generator[StringCommand]:
     """Run a script where something differs from what is wanted, as the caller has found out."""

@@ -43,7 +43,11 @@ def deploys(job: Job) -> list[str]:
     shared = has_shared_folder(job.spec.machine)
     return {
         Step.MACHINES: [],
-        Step.JOIN: [*(["lease.arm"] if job.arm else []), "names.names", "mesh.mesh", "reach.reach", "lease.disarm"],
+        Step.JOIN: [
+            "preflight.preflight",
+            *(["lease.arm"] if job.arm else []),
+            *("names.names", "mesh.mesh", "reach.reach", "lease.disarm"),
+        ],
         Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "gpus.gpus"],
         Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
         Step.CHECK: ["reach.reach", "checks.checks", *(["slurm.check"] if slurm else [])],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
@@ -12,7 +10,6 @@ from runcrate_iac.provision.meet import Met
 from runcrate_iac.provision.render import render
 
 MEET = """\
-time 1000.5
 wireguard PUB0=
 user runcrate /home/runcrate ssh-ed25519 AAAA runcrate@node-0
 user root /root ssh-ed25519 BBBB root@node-0
@@ -39,15 +36,15 @@ def network(nodes: int) -> NetworkPlan:
     return plan([Machine(index=i, id=f"m{i}", host=f"192.0.2.{i + 1}", user="runcrate") for i in range(nodes)])
 
 
-def told(**fields: Any) -> Met:
-    """What a node told, usually."""
-    return Met(wireguard="k", host_keys=(), accounts=(), offset=0.0).model_copy(update=fields)
+def told(wireguard: str) -> Met:
+    """What a node with this key told."""
+    return Met(wireguard=wireguard, host_keys=(), accounts=())
 
 
 def test_what_a_node_tells_is_understood() -> None:
-    """Keys, accounts, clock and the narrowest packet size come from the node's lines (X4)."""
-    met = meet.parse(MEET.splitlines(), now=1000.0)
-    assert (met.wireguard, met.mtu, met.offset, met.ssh_port, met.synchronised) == ("PUB0=", 1380, 0.5, 22, False)
+    """Keys, accounts and the narrowest packet size come from the node's lines (X4)."""
+    met = meet.parse(MEET.splitlines())
+    assert (met.wireguard, met.mtu, met.ssh_port) == ("PUB0=", 1380, 22)
     assert [(a.name, a.home, a.public_key) for a in met.accounts] == [
         ("runcrate", "/home/runcrate", "ssh-ed25519 AAAA runcrate@node-0"),
         ("root", "/root", "ssh-ed25519 BBBB root@node-0"),
@@ -55,44 +52,13 @@ def test_what_a_node_tells_is_understood() -> None:
     assert met.host_keys == ("ssh-ed25519 CCCC",)
 
 
-@pytest.mark.parametrize(
-    ("field", "reason"), [({"wireguard": "same"}, "EqualKeys"), ({"host_keys": ("ssh-ed25519 A",)}, "EqualKeys")]
-)
-def test_equal_keys_are_refused_by_name(field: dict[str, Any], reason: str) -> None:
-    """Clones that made the same key are refused, and both are named (F2, X4)."""
-    met = {0: told(wireguard="a"), 1: told(wireguard="b"), 2: told(wireguard="c")}
-    assert meet.refusals(network(3), met) == []
-    for index in (0, 2):
-        met[index] = met[index].model_copy(update=field)
+def test_equal_keys_are_refused_by_name() -> None:
+    """Clones that made the same WireGuard key are refused, and both are named (F2, X4)."""
+    met = {0: told("a"), 1: told("b"), 2: told("a")}
     (refusal,) = meet.refusals(network(3), met)
-    assert (refusal.reason, refusal.node) == (reason, "node-2")
+    assert (refusal.reason, refusal.node) == ("EqualKeys", "node-2")
     assert "node-0 and node-2" in refusal.message
-
-
-def test_a_taken_network_is_refused() -> None:
-    """A machine that uses the cluster's private addresses already is named with its interface (C15)."""
-    met = {0: told(wireguard="a"), 1: told(wireguard="b", taken=("ens5",))}
-    (refusal,) = meet.refusals(network(2), met)
-    assert (refusal.node, refusal.reason) == ("node-1", "NetworkTaken")
-    assert "ens5" in refusal.message
-
-
-@pytest.mark.parametrize(
-    ("offsets", "synchronised", "wrong"),
-    [
-        ([0, 29], (), {}),
-        ([0, 600], (), {1: -600}),
-        ([600, 0], (), {1: 600}),
-        ([600, 0, 1], (), {0: -599}),
-        ([0, 600, 1, 2], (), {1: -600}),
-        ([0, 600], (1,), {0: 600}),
-        ([-5000, -5000], (), {}),
-    ],
-)
-def test_wrong_clocks_are_corrected(offsets: list[float], synchronised: tuple[int, ...], wrong: dict[int, int]) -> None:
-    """A clock over 30 s off follows a time service, else the head, else the majority; never this computer (F6)."""
-    met = {i: told(offset=float(o), synchronised=i in synchronised) for i, o in enumerate(offsets)}
-    assert clock.corrections(met) == wrong
+    assert meet.refusals(network(2), met) == []
 
 
 def test_a_clock_that_is_set_back_again_is_named() -> None:

@@ -305,6 +305,7 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "token": "t",
         "tries": 1,
         "seconds": 1,
+        "machine_id": "",
         "count": 8,
     }
     scripts = [path for path in paths.bundled("templates").glob("*/*.sh*") if path.parent.name != "network"]

@@ -1,0 +1,79 @@
+"""Preflight: before anything is changed, what keeps these machines from being one cluster (C1, F2, F6, F8, F22).
+
+All look at once, all are compared, and what can be put right is put right; the rest ends the attempt here.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from pyinfra.api.deploy import deploy
+from pyinfra.operations import python
+
+from runcrate_iac.provision import clock
+from runcrate_iac.provision.context import Context, cluster
+from runcrate_iac.provision.facts import Facts, parse
+from runcrate_iac.provision.findings import found, waiting
+from runcrate_iac.provision.preflight import no_shell, refusals, slower, unfit_ids
+from runcrate_iac.provision.remote import File, files, hear, script
+from runcrate_iac.provision.render import render
+
+_PAUSE = 3.0
+"""Seconds between two looks at a lock."""
+_facts: dict[int, Facts] = {}
+
+
+class CannotJoin(Exception):
+    """The machine can't be part of the cluster; the reason is among the findings."""
+
+
+@deploy("Preflight")
+def preflight() -> None:
+    """Refuse machines that can't be one cluster, correct clocks and machine-ids, wait for the package manager."""
+    here = cluster()
+    python.call(name="look at the machine", function=_look, here=here)
+    python.call(name="compare the machines", function=_compare, here=here)
+    python.call(name="clock and machine-id", function=_mend, here=here)
+    python.call(name="package manager", function=_wait_for_packages, here=here)
+
+
+def _look(here: Context) -> None:
+    before = time.time()
+    lines = hear(render("checks/preflight.sh.j2", node=here.node), _sudo=False)
+    facts = parse(lines, (before + time.time()) / 2)
+    if facts is None:
+        found(no_shell(here.node, lines))
+        raise CannotJoin
+    _facts[here.node.index] = facts
+
+
+def _compare(here: Context) -> None:
+    if here.is_head and (news := slower(here.plan, _facts)):
+        found(news)
+        waiting(here.node.name, news.message)
+    wrong = [one for one in refusals(here.plan, here.spec.machine, _facts) if one.node == here.node.name]
+    for condition in wrong:
+        found(condition)
+    if wrong:
+        raise CannotJoin
+
+
+def _mend(here: Context) -> None:
+    seconds = round(clock.corrections(_facts).get(here.node.index, 0))
+    new_id = here.node.index in unfit_ids(here.plan, _facts)
+    # Made here, since clones may share the state of their random numbers.
+    machine_id = files(File("/etc/machine-id", f"{uuid.uuid4().hex}\n", mode="444")) if new_id else ""
+    text = render("checks/mend.sh.j2", seconds=seconds, machine_id=machine_id)
+    script(name="correct clock and machine-id", text=text, differs=bool(seconds or machine_id))
+
+
+def _wait_for_packages(here: Context) -> None:
+    """Wait as long as another program holds a lock that our installing needs; it is never broken."""
+    facts = _facts[here.node.index]
+    holder = facts.locked if facts.lacks else ""
+    while holder:
+        waiting(here.node.name, f"the package manager is locked by {holder}, waiting for it")
+        time.sleep(_PAUSE)
+        lines = hear(render("checks/locked.sh"), _sudo=False)
+        holder = next((line.removeprefix("locked ") for line in lines if line.startswith("locked ")), "")

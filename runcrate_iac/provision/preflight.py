@@ -1,0 +1,163 @@
+"""Why these machines can't be one cluster, told before anything on them is changed: pure verdicts over all nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.model.packages import PACKAGES
+from runcrate_iac.model.spec import GIB, MachineSpec
+from runcrate_iac.provision.facts import Facts
+
+ROOM = GIB
+"""Free bytes that a new node needs: Slurm with its database and an MPI is 0.7 GiB installed (Debian 13, measured as the
+sum of ``Installed-Size``), and a third of that downloaded."""
+MEMORY_MARGIN = 0.05
+"""How much (of the whole) the memory of equal machines may differ: firmware and kernels keep different parts of it."""
+
+All = Mapping[int, Facts]
+
+
+class _Trait(NamedTuple):
+    """What equal machines have in common."""
+
+    reason: str
+    told: Callable[[Facts], str]
+    same: Callable[[Facts, Facts], bool]
+
+
+def _exactly(reason: str, told: Callable[[Facts], str]) -> _Trait:
+    return _Trait(reason, told, lambda one, other: told(one) == told(other))
+
+
+_TRAITS = (
+    # By its release: the point in 24.04.1 says only when the image was made.
+    _Trait("OtherSystem", lambda facts: facts.system, lambda one, other: one.release == other.release),
+    _exactly("OtherArchitecture", lambda facts: f"{facts.architecture} processors"),
+    _exactly("OtherCpus", lambda facts: f"{facts.cpus} CPUs"),
+    _Trait(
+        "OtherMemory",
+        lambda facts: f"{facts.memory / GIB:.1f} GiB of memory",
+        lambda one, other: abs(one.memory - other.memory) <= MEMORY_MARGIN * max(one.memory, other.memory),
+    ),
+    _exactly("OtherGpus", lambda facts: " and ".join(sorted(set(facts.gpus))) or "no GPU"),
+)
+
+
+def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All) -> list[Condition]:
+    """Everything that keeps a machine out, each with node, fact and remedy; empty where all can join."""
+    return [
+        *(condition for node in plan.nodes for condition in _alone(node, facts[node.index], machine)),
+        *_differences(plan, facts),
+        *_equal_host_keys(plan, facts),
+        *_shared_homes(plan, facts),
+    ]
+
+
+def no_shell(node: Node, lines: list[str]) -> Condition:
+    """The refusal of a machine that takes the login and runs no script: a forced command, or no real shell."""
+    said = next((line for line in reversed(lines) if line.strip()), "nothing")
+    return _refusal(
+        node,
+        "NoShell",
+        f"the login of user {node.machine.user} runs no commands; it says: {said:.200}",
+        "set `user` to an account with a shell; images often want `debian`, `ubuntu` or `admin` instead of root",
+    )
+
+
+def slower(plan: NetworkPlan, facts: All) -> Condition | None:
+    """The news that machines do without the kernel's WireGuard; not a fault."""
+    names = [node.name for node in plan.nodes if facts[node.index].wireguard == "tun"]
+    if not names:
+        return None
+    message = f"no WireGuard in the kernel of {', '.join(names)}: wireguard-go does it, with less throughput"
+    return Condition(type="WireGuard", status=Status.TRUE, reason="UserSpace", message=message)
+
+
+def unfit_ids(plan: NetworkPlan, facts: All) -> frozenset[int]:
+    """The nodes that need a new machine-id: it is none (machine-id(5)), or a node before has it (F2)."""
+    seen: set[str] = set()
+    unfit = set()
+    for node in plan.nodes:
+        machine_id = facts[node.index].machine_id
+        if machine_id in seen or not re.fullmatch("[0-9a-f]{32}", machine_id):
+            unfit.add(node.index)
+        seen.add(machine_id)
+    return frozenset(unfit)
+
+
+def _refusal(node: Node, reason: str, message: str, remedy: str) -> Condition:
+    return Condition(type="Joined", status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=node.name)
+
+
+def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition]:
+    """What is wrong with a machine, whatever the others are."""
+    user, gpus = node.machine.user, len(facts.gpus)
+    if facts.sudo:
+        allow = f"`{user} ALL=(ALL) NOPASSWD: ALL` in /etc/sudoers.d/{user}"
+        yield _refusal(
+            node, "NoSudo", f"user {user} can't become root: {facts.sudo}", f"allow it: {allow}; or log in as root"
+        )
+    if not facts.apt or facts.release not in PACKAGES:
+        why = f"{facts.system} is not supported" if facts.apt else f"{facts.system} has no apt-get and dpkg"
+        yield _refusal(node, "SystemUnsupported", why, f"use an image of Debian or Ubuntu: {', '.join(PACKAGES)}")
+    if not facts.wireguard:
+        fact = "its kernel has no WireGuard, and there is no /dev/net/tun for the user-space one"
+        yield _refusal(node, "NoWireGuard", fact, "use a kernel that has it, or let the container have /dev/net/tun")
+    if not node.machine.gpus_simulated and gpus != machine.gpus:
+        remedy = "look for Xid errors in the kernel's log; replace the machine" if gpus else "install NVIDIA's driver"
+        fact = f"{gpus} of {machine.gpus} GPUs on {node.name}"
+        yield _refusal(node, "WrongGpuCount", fact, f"{remedy}, or declare the GPUs that there are in `machine.gpus`")
+    for interface in facts.taken:
+        fact = f"{interface}, which is in the cluster's private network"
+        yield _refusal(node, "NetworkTaken", fact, "remove it, or use machines whose networks leave 10.77.0.0/24 free")
+    small = {disk.device: disk for disk in facts.disks[:2] if disk.free < ROOM and not facts.joined}
+    for disk in small.values():
+        fact = f"{disk.free / GIB:.1f} GiB free on {disk.path}, {ROOM / GIB:.0f} GiB are needed"
+        yield _refusal(node, "DiskFull", fact, "make room there, or use a machine with a larger disk")
+
+
+def _differences(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
+    """How machines differ that must be equal (C1): the fewer are named; where it is even, the first are right."""
+    for trait in _TRAITS:
+        kinds = {trait.told(facts[node.index]): facts[node.index] for node in reversed(plan.nodes)}
+        alike = {
+            told: [node for node in plan.nodes if trait.same(facts[node.index], kind)] for told, kind in kinds.items()
+        }
+        usual = max(reversed(alike), key=lambda told: len(alike[told]))
+        nodes = alike[usual]
+        where = f"{nodes[0].name} has" if len(nodes) == 1 else f"{len(nodes)} of {len(plan.nodes)} nodes have"
+        for node in plan.nodes:
+            if node not in nodes:
+                fact = f"{node.name} has {trait.told(facts[node.index])} where {where} {usual}"
+                yield _refusal(
+                    node, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)"
+                )
+
+
+def _equal_host_keys(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
+    """Clones of one image (F2, X4), or one machine with two addresses."""
+    first: dict[str, str] = {}
+    for node in plan.nodes:
+        others = {first.setdefault(key, node.name) for key in facts[node.index].host_keys} - {node.name}
+        if others:
+            fact = (
+                f"{min(others)} and {node.name} have the same SSH host key: clones of one image, or one machine twice"
+            )
+            remedy = f"make new ones on {node.name}: `rm /etc/ssh/ssh_host_*; ssh-keygen -A`, and restart its sshd"
+            yield _refusal(node, "EqualKeys", fact, remedy)
+
+
+def _shared_homes(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
+    """A home folder that nodes share: each would write its own keys over the others'."""
+    first: dict[str, str] = {}
+    for node in plan.nodes:
+        for disk in facts[node.index].disks[2:]:
+            if disk.is_remote and (other := first.setdefault(disk.device, node.name)) != node.name:
+                fact = f"{other} and {node.name} share the home folder of user {node.machine.user} ({disk.device})"
+                yield _refusal(
+                    node, "HomeShared", fact, "log in as root, or as a user whose home is on each machine's disk"
+                )
