@@ -11,7 +11,7 @@ from runcrate_iac.model.conditions import Condition
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.reach import Probe, faults, fitting_mtu, following, missing, parse, pause
+from runcrate_iac.provision.reach import Probe, faults, firewalled, fitting_mtu, following, missing, parse, pause
 from runcrate_iac.provision.remote import ask, script
 from runcrate_iac.provision.render import render
 
@@ -54,7 +54,7 @@ def _probe(here: Context) -> None:
 
 
 def _fit(here: Context) -> None:
-    _refuse(clock.disagreement(here.node, _offsets))
+    _refuse([*clock.disagreement(here.node, _offsets), *firewalled(here.plan, here.node, _probes)])
     mtu = fitting_mtu(_probes)
     text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
     script(name=f"packets of {mtu} bytes", text=text, differs=mtu < _probes[here.node.index].mtu)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gevent
-from paramiko import AuthenticationException, BadHostKeyException, SSHException
+from paramiko import AuthenticationException, BadHostKeyException, SSHException, Transport
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.host import Host
 
@@ -44,10 +44,16 @@ def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], 
             waiting(_why(error, node))
         else:
             if not ssh.is_known(node, known_hosts.read_text()):
-                key = host.connector.client.get_transport().get_remote_server_key()  # type: ignore[attr-defined]
+                key = transport(host).get_remote_server_key()
                 ssh.pin(known_hosts, node, f"{key.get_name()} {key.get_base64()}")
             return
         gevent.sleep(PAUSE)
+
+
+def transport(host: Host) -> Transport:
+    """The SSH connection of a connected host."""
+    found: Transport = host.connector.client.get_transport()  # type: ignore[attr-defined]
+    return found
 
 
 def _why(error: ConnectError, node: Node) -> str:

@@ -31,6 +31,10 @@ class Probe(Model):
     """Whether root logged in to the next node by its name."""
     refused: bool
     """Whether that node's sshd turned root away."""
+    closed: bool
+    """Whether that node took no TCP connection at another port, over the tunnel."""
+    tables: tuple[str, ...]
+    """Where it took none: the nftables tables it has besides ours."""
 
 
 def parse(lines: Sequence[str]) -> Probe:
@@ -46,6 +50,8 @@ def parse(lines: Sequence[str]) -> Probe:
         silent={words[1]: len(words) > 2 and words[2] != "0" for words in told if words[0] == "none"},  # noqa: PLR2004
         ssh=one.get("ssh") == "root",
         refused=one.get("ssh") == "refused",
+        closed=one.get("tcp") == "closed",
+        tables=tuple(" ".join(words[1:]) for words in told if words[0] == "table" and words[-1] != "runcrate"),
     )
 
 
@@ -74,6 +80,24 @@ def missing(plan: NetworkPlan, node: Node, probe: Probe) -> str:
 def following(plan: NetworkPlan, node: Node) -> Node:
     """The node that this one logs in to, so that every node is tried once from each side."""
     return plan.nodes[(node.index + 1) % len(plan.nodes)]
+
+
+def firewalled(plan: NetworkPlan, node: Node, probes: Mapping[int, Probe]) -> list[Condition]:
+    """The fault of a node that lets ping and SSH in from the tunnel and nothing else, as the node before it found."""
+    before = plan.nodes[node.index - 1]
+    probe = probes[before.index]
+    if not probe.closed:
+        return []
+    own = f"a firewall of its own ({', '.join(probe.tables)})" if probe.tables else "a firewall of its own"
+    fault = Condition(
+        type="Joined",
+        status=Status.FALSE,
+        reason="FirewallCloses",
+        message=f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}",
+        remedy=f"let that firewall accept everything that comes in on {plan.interface}",
+        node=node.name,
+    )
+    return [fault]
 
 
 def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
+from gevent.event import Event
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.command import FunctionCommand
 from pyinfra.api.exceptions import PyinfraError
@@ -27,7 +28,7 @@ from runcrate_iac import paths
 from runcrate_iac.model.conditions import Condition, Status, broken
 from runcrate_iac.model.network import Node
 from runcrate_iac.model.progress import Mark, Outcome
-from runcrate_iac.provision import connect, ssh
+from runcrate_iac.provision import connect, keepalive, ssh
 from runcrate_iac.provision.busy import Busy
 from runcrate_iac.provision.emit import Emitter
 from runcrate_iac.provision.findings import collected, found, on_waiting
@@ -37,6 +38,7 @@ from runcrate_iac.provision.tell import LastWords, Tell
 from runcrate_iac.provision.waits import TYPES, Waits
 
 Deploy = Callable[[], Any]
+_LOST = "look at its console log and at what its provider says of it; if it runs, at the network on the way"
 _SEE_LOG = "correct what the message says and run the step again; the step's log has everything"
 
 
@@ -56,6 +58,8 @@ class Session:
         self._busy = Busy()
         on_waiting(self._wait)
         self.connected = False
+        self.hopeless = Event()
+        """Set once a node has failed for good, whatever the others still wait for (F16)."""
 
     def run(self, deploys: Sequence[Deploy]) -> Outcome:
         """Connect every node, run the deploys, and say how it ended."""
@@ -78,8 +82,10 @@ class Session:
                 connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what))
             except connect.Refused as refused:
                 self._fail(host, refused.reason, refused.message, refused.remedy)
+                self.hopeless.set()
             else:
                 self._busy.watch(host)
+                gevent.spawn(keepalive.watch, connect.transport(host), lambda: self._lost(host))
                 self._state.activate_host(host)
 
         self._state.set_stage(StateStage.Connect)
@@ -109,6 +115,8 @@ class Session:
         """How it ended, by the results and not by the return of ``run_ops``."""
         for host, results in self._state.results.items():
             if results.error_ops or host in self._state.failed_hosts:
+                if not connect.transport(host).is_active():
+                    self._lost(host)
                 doing = self._tell.doing.get(host.name, "an operation")
                 said = self._words.of(host.name) or "failed"
                 self._fail(host, "OperationFailed", f"{doing}: {said}", _SEE_LOG)
@@ -123,6 +131,12 @@ class Session:
             conditions=conditions,
             busy={name: round(seconds, 1) for name, seconds in self._busy.seconds.items()},
         )
+
+    def _lost(self, host: Host) -> None:
+        """Note that a node stopped answering, and that nobody has to wait for it."""
+        doing = self._tell.doing.get(host.name, "the wait for the other nodes")
+        self._fail(host, "ConnectionLost", f"it stopped answering during: {doing}", _LOST)
+        self.hopeless.set()
 
     def _blame(self, message: str) -> None:
         if not broken(list(collected())) and not self._state.failed_hosts:

@@ -36,6 +36,9 @@ from runcrate_iac.provision.waits import TYPES, Waits  # noqa: E402
 HEART_BEAT = 10.0
 """Seconds after which a node that still waits for the same thing is told again."""
 
+OTHERS_FAIL = 2.0
+"""Seconds in which other nodes can say that they fail too, once one has for good: nodes often fail together."""
+
 
 def deploys(job: Job) -> list[str]:
     """``file.function`` of the deploys of a step, in order."""
@@ -84,10 +87,14 @@ def main() -> NoReturn:
 def _work(job: Job, emitter: Emitter, waits: Waits) -> tuple[Exit, Outcome]:
     session = Session(job, emitter, waits, listen())
     run = gevent.spawn(session.run, [load(name) for name in deploys(job)])
-    run.join(timeout=max(0.0, job.deadline - time.time()))
+    ends: list[Any] = [run, session.hopeless]
+    gevent.wait(ends, timeout=max(0.0, job.deadline - time.time()), count=1)
+    if session.hopeless.is_set():
+        run.join(timeout=OTHERS_FAIL)
     if run.exception is not None:
         raise run.exception
-    outcome = run.value or Outcome(step=job.step, ok=False, conditions=(*collected(), *waits.out_of_time()))
+    late = () if session.hopeless.is_set() else waits.out_of_time()
+    outcome = run.value or Outcome(step=job.step, ok=False, conditions=(*collected(), *late))
     if outcome.ok:
         return Exit.CONVERGED, outcome
     return Exit.OPERATION_FAILED if session.connected else Exit.NOT_CONNECTED, outcome

@@ -8,7 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ from testinfra.host import Host
 from runcrate_iac.engine import install
 from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
+from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.model.spec import parse
+from runcrate_iac.provision.job import Job
+from runcrate_iac.provision.run import log_file, run
 
 RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
 SPEC: dict[str, Any] = {"name": "demo", "nodes": 2, "software": "slurm", "machine": {"gpu": "H100", "gpus": 8}}
@@ -140,6 +144,34 @@ def cluster(computer: Computer) -> Cluster:
 def cluster_plan(cluster: Cluster) -> NetworkPlan:
     """The private network's plan of that cluster."""
     return cluster.plan
+
+
+def show(event: Event) -> None:
+    """Print what happens."""
+    print(event.node or "", event.message)
+
+
+def join(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float = 300, told: Callable[[Event], None] = show
+) -> Outcome:
+    """Join the nodes again, as they are."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(cluster.computer.home))
+    job = Job(
+        step=Step.JOIN,
+        cluster_id=cluster.name,
+        spec=parse(SPEC),
+        plan=cluster.plan,
+        ssh_config=cluster.ssh_config,
+        deadline=time.time() + seconds,
+    )
+    outcome = run(job, told)
+    print(log_file(job).read_text())
+    return outcome
+
+
+def reasons(outcome: Outcome) -> set[tuple[str | None, str]]:
+    """Node and reason of each condition."""
+    return {(condition.node, condition.reason) for condition in outcome.conditions}
 
 
 def answers(port: int) -> bool:

@@ -10,38 +10,13 @@ import pytest
 from testinfra.host import Host
 
 from runcrate_iac.model.conditions import Condition
-from runcrate_iac.model.progress import Outcome, Step
-from runcrate_iac.model.spec import parse
-from runcrate_iac.provision.job import Job
-from runcrate_iac.provision.run import log_file, run
-from tests.hosts.conftest import SPEC, Cluster
+from tests.hosts.conftest import Cluster, join, reasons
 
 pytestmark = pytest.mark.hosts
 
 NODES = (0, 1)
 BOOT_SECONDS = 300.0
 FAULTY = "nft add table inet faulty && nft add chain inet faulty input '{ type filter hook prerouting priority -300; }'"
-
-
-def join(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float = 300) -> Outcome:
-    """Join the nodes again, as they are."""
-    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(cluster.computer.home))
-    job = Job(
-        step=Step.JOIN,
-        cluster_id=cluster.name,
-        spec=parse(SPEC),
-        plan=cluster.plan,
-        ssh_config=cluster.ssh_config,
-        deadline=time.time() + seconds,
-    )
-    outcome = run(job, lambda event: print(event.node or "", event.message))
-    print(log_file(job).read_text())
-    return outcome
-
-
-def reasons(outcome: Outcome) -> set[tuple[str | None, str]]:
-    """Node and reason of each condition."""
-    return {(condition.node, condition.reason) for condition in outcome.conditions}
 
 
 @pytest.fixture(params=NODES)
@@ -193,14 +168,6 @@ def test_what_a_user_broke_is_mended(cluster: Cluster, monkeypatch: pytest.Monke
     assert node.file("/etc/hosts").contains("^127.0.1.1 node-1.example.org mine$")
     assert node.file("/etc/hosts").mode == 0o644
     node.check_output("nft list table inet runcrate")
-
-
-def test_a_clock_that_is_ahead_is_corrected(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node whose clock is 10 minutes ahead follows the head (F6)."""
-    cluster.node(1).check_output("date -s '+600 seconds'")
-    assert join(cluster, monkeypatch).ok
-    clocks = [float(cluster.node(index).check_output("date +%s")) for index in NODES]
-    assert abs(clocks[1] - clocks[0]) < 30
 
 
 def test_a_pair_without_udp_is_named(cluster: Cluster, faulty: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -40,6 +41,14 @@ class Loopback:
         self._process.stdin.flush()
         return self.machine(**json.loads(self._process.stdout.readline()))
 
+    def freeze(self) -> None:
+        """From now on nothing answers here, while the kernel still takes packets, as for a machine that hangs."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """End all machines here, as without power: their connections are reset."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+
     def machine(self, port: int, host_key: str | None = None) -> Machine:
         """What a provider would say of the machine behind ``port``."""
         return Machine(
@@ -53,14 +62,29 @@ class Loopback:
         )
 
 
-@pytest.fixture
-def loopback(tmp_path: Path) -> Iterator[Loopback]:
-    """A place for SSH servers; they and their shells end with the test."""
+@contextlib.contextmanager
+def servers(folder: Path) -> Iterator[Loopback]:
+    """A place for SSH servers; they and their shells end with it."""
+    folder.mkdir(exist_ok=True)
     command = [sys.executable, str(SERVERS)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:
-        yield Loopback(tmp_path, process)
+        yield Loopback(folder, process)
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def loopback(tmp_path: Path) -> Iterator[Loopback]:
+    """A place for SSH servers that ends with the test."""
+    with servers(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[Loopback]:
+    """Another one, which the test may freeze or kill."""
+    with servers(tmp_path / "doomed") as place:
+        yield place
 
 
 @pytest.fixture

@@ -126,7 +126,6 @@ def test_the_shell_takes_every_script_of_the_join() -> None:
         "meet.sh.j2": {"peers": ["192.0.2.2"]},
         "mesh.sh.j2": {"mtu": 1420},
         "probe.sh.j2": {"peers": [network().nodes[1]], "next": network().nodes[1], "seconds": 12},
-        "clock.sh.j2": {"seconds": -600},
         "lower-mtu.sh.j2": {"mtu": 1200},
         "configure.sh.j2": {
             "users": [{"name": "u", "home": "/h", "authorized": ["k it's; '$(x)"]}],

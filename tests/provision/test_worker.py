@@ -152,6 +152,40 @@ def test_a_refused_login_ends_the_wait_at_once(loopback: Loopback, job: Callable
     assert "user root" in condition.message
 
 
+def test_a_machine_that_is_refused_does_not_wait_for_the_others(
+    loopback: Loopback, job: Callable[..., Job], silent: int
+) -> None:
+    """One refused login ends the step in seconds, while another machine sends no banner yet (F16, F4)."""
+    started = time.monotonic()
+    todo = job([loopback.server(), loopback.server(authorized=False), loopback.machine(silent)])
+    code, lines, _ = work(todo, "probe.look")
+    assert code == Exit.NOT_CONNECTED
+    assert time.monotonic() - started < 15
+    assert [(c.node, c.reason) for c in outcome(lines).conditions] == [("node-1", "LoginRefused")]
+
+
+@pytest.mark.parametrize("end", [Loopback.freeze, Loopback.kill])
+def test_a_machine_that_goes_silent_ends_the_step(
+    loopback: Loopback, doomed: Loopback, job: Callable[..., Job], end: Callable[[Loopback], None]
+) -> None:
+    """A machine that hangs or dies in the middle of a command is named, and nobody waits for the others (X1)."""
+    with started(job([loopback.server(), doomed.server()]), "--impatient", "probe.hang") as process:
+        assert process.stdout
+        lines = []
+        begun = time.monotonic()
+        for text in process.stdout:
+            lines.append(Line.model_validate_json(text))
+            event = lines[-1].event
+            if event and event.node == "node-1" and "handshake" in event.message:
+                end(doomed)
+                begun = time.monotonic()
+        assert process.wait(10) == Exit.OPERATION_FAILED
+    assert time.monotonic() - begun < 15
+    (condition,) = outcome(lines).conditions
+    assert (condition.node, condition.reason) == ("node-1", "ConnectionLost")
+    assert condition.message.endswith("wait")
+
+
 def test_an_unknown_host_key_is_pinned_and_then_strict(loopback: Loopback, job: Callable[..., Job]) -> None:
     """The key of the first login is the only one accepted afterwards (C2)."""
     first, known = loopback.server(), loopback.server()

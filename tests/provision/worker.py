@@ -1,4 +1,7 @@
-"""The real worker with deploys of the tests: ``python worker.py probe.look probe.write``."""
+"""The real worker with deploys of the tests: ``python worker.py [--impatient] probe.look probe.write``.
+
+``--impatient``: a node that goes silent is given up after 3 seconds.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from unittest import mock
 from runcrate_iac.provision import worker
 
 from runcrate_iac import paths  # isort: skip
+from runcrate_iac.provision import keepalive
 
 real = paths.bundled
 here = Path(__file__).parent
+if "--impatient" in sys.argv:
+    keepalive.EVERY, keepalive.PATIENCE = 1.0, 2.0
 with (
     mock.patch.object(paths, "bundled", lambda name: here / name if name == "deploys" else real(name)),
-    mock.patch.object(worker, "deploys", return_value=sys.argv[1:]),
+    mock.patch.object(worker, "deploys", return_value=[word for word in sys.argv[1:] if word != "--impatient"]),
 ):
     worker.main()

@@ -112,6 +112,21 @@ def test_what_else_keeps_a_node_out(lines: str, reason: str) -> None:
     assert (fault.reason, fault.node) == (reason, "node-0")
 
 
+def test_a_firewall_of_the_sites_own_is_named() -> None:
+    """A node that lets ping and SSH in from the tunnel and no other connection is at fault, not the one that tried."""
+    nodes = network(3)
+    good = ["time 1", "mtu 1420", "ssh root"]
+    closed = [*good, "tcp closed", "table inet runcrate", "table ip filter"]
+    probes = {0: reach.parse(good), 1: reach.parse(closed), 2: reach.parse(good)}
+    assert [reach.firewalled(nodes, nodes.nodes[index], probes) for index in (0, 1)] == [[], []]
+    (fault,) = reach.firewalled(nodes, nodes.nodes[2], probes)
+    assert (fault.node, fault.reason) == ("node-2", "FirewallCloses")
+    assert fault.message.endswith(
+        "no TCP connection of node-1 on wg-runcrate: it has a firewall of its own (ip filter)"
+    )
+    assert "wg-runcrate" in fault.remedy
+
+
 def test_the_narrowest_path_sets_the_packet_size() -> None:
     """All nodes use the widest packet that passes between all (F26)."""
     wide = reach.parse(["time 1", "mtu 8920", "full node-1"])
