@@ -11,6 +11,7 @@ import uuid
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
+from runcrate_iac.model.conditions import Condition
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.facts import Facts, parse
@@ -22,6 +23,8 @@ from runcrate_iac.provision.render import render
 _PAUSE = 3.0
 """Seconds between two looks at a lock."""
 _facts: dict[int, Facts] = {}
+_refusals: list[list[Condition]] = []
+"""All of all nodes, once one node has compared them."""
 
 
 class CannotJoin(Exception):
@@ -40,7 +43,7 @@ def preflight() -> None:
 
 def _look(here: Context) -> None:
     before = time.time()
-    lines = hear(render("checks/preflight.sh.j2", node=here.node), _sudo=False)
+    lines = hear(render("checks/preflight.sh.j2", node=here.node))
     facts = parse(lines, (before + time.time()) / 2)
     if facts is None:
         found(no_shell(here.node, lines))
@@ -52,7 +55,9 @@ def _compare(here: Context) -> None:
     if here.is_head and (news := slower(here.plan, _facts)):
         found(news)
         waiting(here.node.name, news.message)
-    wrong = [one for one in refusals(here.plan, here.spec.machine, _facts) if one.node == here.node.name]
+    if not _refusals:
+        _refusals.append(refusals(here.plan, here.spec.machine, _facts))
+    wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)
     if wrong:
@@ -75,5 +80,5 @@ def _wait_for_packages(here: Context) -> None:
     while holder:
         waiting(here.node.name, f"the package manager is locked by {holder}, waiting for it")
         time.sleep(_PAUSE)
-        lines = hear(render("checks/locked.sh"), _sudo=False)
+        lines = hear(render("checks/locked.sh"))
         holder = next((line.removeprefix("locked ") for line in lines if line.startswith("locked ")), "")

@@ -18,6 +18,8 @@ sum of ``Installed-Size``), and a third of that downloaded."""
 MEMORY_MARGIN = 0.05
 """How much (of the whole) the memory of equal machines may differ: firmware and kernels keep different parts of it."""
 
+_NO_GPU = "install NVIDIA's driver; say `gpus_simulated` of a machine that has no GPU"
+
 All = Mapping[int, Facts]
 
 
@@ -108,7 +110,7 @@ def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition
         fact = "its kernel has no WireGuard, and there is no /dev/net/tun for the user-space one"
         yield _refusal(node, "NoWireGuard", fact, "use a kernel that has it, or let the container have /dev/net/tun")
     if not node.machine.gpus_simulated and gpus != machine.gpus:
-        remedy = "look for Xid errors in the kernel's log; replace the machine" if gpus else "install NVIDIA's driver"
+        remedy = "look for Xid errors in the kernel's log; replace the machine" if gpus else _NO_GPU
         fact = f"{gpus} of {machine.gpus} GPUs on {node.name}"
         yield _refusal(node, "WrongGpuCount", fact, f"{remedy}, or declare the GPUs that there are in `machine.gpus`")
     for interface in facts.taken:
@@ -122,20 +124,15 @@ def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition
 
 def _differences(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
     """How machines differ that must be equal (C1): the fewer are named; where it is even, the first are right."""
+    indexes = range(len(plan.nodes))
     for trait in _TRAITS:
-        kinds = {trait.told(facts[node.index]): facts[node.index] for node in reversed(plan.nodes)}
-        alike = {
-            told: [node for node in plan.nodes if trait.same(facts[node.index], kind)] for told, kind in kinds.items()
-        }
-        usual = max(reversed(alike), key=lambda told: len(alike[told]))
-        nodes = alike[usual]
-        where = f"{nodes[0].name} has" if len(nodes) == 1 else f"{len(nodes)} of {len(plan.nodes)} nodes have"
-        for node in plan.nodes:
-            if node not in nodes:
-                fact = f"{node.name} has {trait.told(facts[node.index])} where {where} {usual}"
-                yield _refusal(
-                    node, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)"
-                )
+        alike = [[other for other in indexes if trait.same(facts[one], facts[other])] for one in indexes]
+        usual = max(alike, key=len)
+        where = f"{len(usual)} of {len(alike)} nodes have" if len(usual) > 1 else f"{plan.nodes[usual[0]].name} has"
+        for index in sorted(set(indexes) - set(usual)):
+            node = plan.nodes[index]
+            fact = f"{node.name} has {trait.told(facts[index])} where {where} {trait.told(facts[usual[0]])}"
+            yield _refusal(node, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)")
 
 
 def _equal_host_keys(plan: NetworkPlan, facts: All) -> Iterator[Condition]:

@@ -73,9 +73,12 @@ def ask(text: str, **arguments: Any) -> list[str]:
     return lines
 
 
-def hear(text: str, **arguments: Any) -> list[str]:
-    """The lines that come back for a read-only script, whatever became of it: a refusal says why it is one."""
-    _, output = host.run_shell_command(StringCommand("sh -s"), _stdin=_script(text), **arguments)
+def hear(text: str) -> list[str]:
+    """The lines that come back for a read-only script of the login user's, errors too, whether it ran or was refused.
+
+    Without sudo, and a failure is no failure of the step: what it means is the caller's to say.
+    """
+    _, output = host.run_shell_command(StringCommand("sh -s"), _stdin=_script(text))
     return after_marker(output.output_lines)
 
 

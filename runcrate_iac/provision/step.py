@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runcrate_iac.model import network
-from runcrate_iac.model.conditions import Condition
+from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.provision import run, ssh
 from runcrate_iac.provision.job import Job
+from runcrate_iac.provision.waits import TYPES
 
 SECONDS = {Step.JOIN: 25 * 60.0, Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
 """How long a step after the common moment may take; the first join has the cluster's own deadline (C8)."""
@@ -31,7 +32,10 @@ def perform(
     ``given``: the machines are the user's own, which have no lease but the one that the first join arms. ``dead`` is
     asked every few seconds which machines do not run any more, which ends the step.
     """
-    plan = network.plan(document.made.machines)
+    try:
+        plan = network.plan(document.made.machines)
+    except ValueError as error:
+        return Outcome(step=step, ok=False, conditions=(_equal_addresses(step, str(error)),))
     job = Job(
         step=step,
         cluster_id=document.made.cluster_id,
@@ -42,3 +46,13 @@ def perform(
         arm=given and step is Step.JOIN and not joined,
     )
     return run.run(job, on_event, dead)
+
+
+def _equal_addresses(step: Step, fact: str) -> Condition:
+    return Condition(
+        type=TYPES[step],
+        status=Status.FALSE,
+        reason="EqualAddresses",
+        message=fact,
+        remedy="give each machine an address of its own; where a provider made them, look at what it lists",
+    )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from runcrate_iac.model.documents import Made, StepInput
+from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
-from runcrate_iac.model.spec import GIB, MachineSpec
+from runcrate_iac.model.progress import Step
+from runcrate_iac.model.spec import GIB, ClusterSpec, MachineSpec
 from runcrate_iac.provision import clock, preflight
 from runcrate_iac.provision.facts import Disk, Facts, parse
+from runcrate_iac.provision.step import perform
 
 LINES = """\
 time 1000
@@ -97,6 +103,16 @@ def test_what_a_machine_tells_is_understood() -> None:
         ),
         locked="process 123 (unattended-upgr)",
     )
+
+
+def test_two_machines_with_one_address_are_refused() -> None:
+    """Before anything is connected, both nodes and the address are named (C2)."""
+    machines = tuple(Machine(index=i, id=f"m{i}", host="192.0.2.1") for i in range(2))
+    made = Made(cluster_id="t", deadline=datetime.now(UTC), price_per_hour=Money(usd=Decimal(0)), machines=machines)
+    outcome = perform(Step.JOIN, StepInput(spec=ClusterSpec(name="t"), made=made), 0.0, print)
+    (refusal,) = outcome.conditions
+    assert (outcome.ok, refusal.reason) == (False, "EqualAddresses")
+    assert refusal.message == "node-0 and node-1 have the same SSH address 192.0.2.1:22"
 
 
 def test_equal_machines_can_join() -> None:
