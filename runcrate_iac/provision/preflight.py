@@ -12,9 +12,9 @@ from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.spec import GIB, MachineSpec
 from runcrate_iac.provision.facts import Facts
 
-ROOM = GIB
-"""Free bytes that a new node needs: Slurm with its database and an MPI is 0.7 GiB installed (Debian 13, measured as the
-sum of ``Installed-Size``), and a third of that downloaded."""
+ROOM = 3 * GIB // 2
+"""Free bytes that a new node needs: Slurm with its database, an MPI and compilers are 0.9 GiB on Debian 13 (the sum of
+their ``Installed-Size``), the downloaded packages a third of that, and some room is left."""
 MEMORY_MARGIN = 0.05
 """How much (of the whole) the memory of equal machines may differ: firmware and kernels keep different parts of it."""
 
@@ -118,7 +118,7 @@ def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition
         yield _refusal(node, "NetworkTaken", fact, "remove it, or use machines whose networks leave 10.77.0.0/24 free")
     small = {disk.device: disk for disk in facts.disks[:2] if disk.free < ROOM and not facts.joined}
     for disk in small.values():
-        fact = f"{disk.free / GIB:.1f} GiB free on {disk.path}, {ROOM / GIB:.0f} GiB are needed"
+        fact = f"{disk.free / GIB:.1f} GiB free on {disk.path}, {ROOM / GIB:.1f} GiB are needed"
         yield _refusal(node, "DiskFull", fact, "make room there, or use a machine with a larger disk")
 
 

@@ -136,7 +136,7 @@ def test_a_login_without_a_shell_is_told_in_the_machines_words() -> None:
         ({"release": "buster", "system": "Debian 10"}, "SystemUnsupported", "Debian 10 is not supported"),
         ({"apt": False, "system": "Rocky Linux 9.4"}, "SystemUnsupported", "Rocky Linux 9.4 has no apt-get and dpkg"),
         ({"wireguard": ""}, "NoWireGuard", "its kernel has no WireGuard, and there is no /dev/net/tun"),
-        ({"disks": (ROOT.model_copy(update={"free": GIB // 2}),) * 2}, "DiskFull", "0.5 GiB free on /, 1 GiB are need"),
+        ({"disks": (ROOT.model_copy(update={"free": GIB // 2}),) * 2}, "DiskFull", "0.5 GiB free on /, 1.5 GiB are ne"),
         ({"taken": ("ens5 has 10.77.0.0/25",)}, "NetworkTaken", "ens5 has 10.77.0.0/25"),
     ],
 )
