@@ -94,7 +94,7 @@ def firewalled(plan: NetworkPlan, node: Node, probes: Mapping[int, Probe]) -> li
         status=Status.FALSE,
         reason="FirewallCloses",
         message=f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}",
-        remedy=f"let that firewall accept everything that comes in on {plan.interface}",
+        remedy=f"let it accept everything that comes in on {plan.interface} (firewalld: put that into zone `trusted`)",
         node=node.name,
     )
     return [fault]

@@ -8,7 +8,8 @@ import uuid
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from runcrate_iac.machines.local import lease, records
+from runcrate_iac.machines import lease
+from runcrate_iac.machines.local import records
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import node_name
 
