@@ -84,6 +84,7 @@ def _show(view: View, machines: dict[str, MachineState]) -> None:
 
 def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
     from runcrate_iac.engine.lock import locked  # noqa: PLC0415 - only --check needs them
+    from runcrate_iac.provision.alive import looker  # noqa: PLC0415
     from runcrate_iac.provision.step import perform  # noqa: PLC0415
 
     if view.state not in CHECKABLE:
@@ -97,5 +98,7 @@ def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
     document = StepInput(spec=view.spec, made=Made(**made))
     with locked(view.name, "status --check"), Display(as_json=as_json) as display:
         feed = Feed(view.name, Step.CHECK, display)
-        steps.record(ledger, view.name, Step.CHECK, lambda: perform(Step.CHECK, document, time.time(), feed.emit), feed)
+        dead = looker(Step.CHECK, view, feed.report)
+        work = lambda: perform(Step.CHECK, document, time.time(), feed.emit, dead=dead)  # noqa: E731
+        steps.record(ledger, view.name, Step.CHECK, work, feed)
     return ledger.current(view.name) or view

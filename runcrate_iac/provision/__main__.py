@@ -59,7 +59,7 @@ def _recorded(step: Step, document: StepInput) -> Outcome:
     feed, ledger = Feed(document.spec.name, step), Ledger()
     view = ledger.current(document.spec.name)
     joined = view is not None and view.joined_at is not None
-    dead = looker(view, feed.report) if view and step is Step.JOIN else list
+    dead = looker(step, view, feed.report) if view else list
     given = view is not None and view.spec.provider == GivenProvider.name
 
     def work() -> Outcome:

@@ -12,10 +12,11 @@ from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.step import hidden
 from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, Status
-from runcrate_iac.model.progress import Report
+from runcrate_iac.model.progress import Report, Step
+from runcrate_iac.provision.waits import TYPES
 
 
-def looker(view: View, report: Report) -> Callable[[], list[Condition]]:
+def looker(step: Step, view: View, report: Report) -> Callable[[], list[Condition]]:
     """A function that asks the provider and returns why machines of this cluster are dead; none where all run."""
     if view.spec.provider == GivenProvider.name:
         return list  # their provider is the user's own program
@@ -27,7 +28,7 @@ def looker(view: View, report: Report) -> Callable[[], list[Condition]]:
         await watch.release_doubles(report)
         return [
             Condition(
-                type="Joined",
+                type=TYPES[step],
                 status=Status.FALSE,
                 reason="MachineDied",
                 message=failure.message,

@@ -87,7 +87,7 @@ class Own:
 
     def shell(self, index: int, script: str) -> str:
         """What a script prints on a machine, as root."""
-        machine = documents.given_machine(index, self.given[index])
+        machine = documents.given_machines("own", self.given)[index]
         known = self.folder / f"known_hosts-{index}"
         known.write_text(f"m{index} {machine.host_key}\n")
         options = [f"UserKnownHostsFile={known}", f"HostKeyAlias=m{index}", "BatchMode=yes"]
