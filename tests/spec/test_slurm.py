@@ -307,6 +307,8 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "seconds": 1,
         "machine_id": "",
         "count": 8,
+        "power_off": "a.timer",
+        "armed": head,
     }
     scripts = [path for path in paths.bundled("templates").glob("*/*.sh*") if path.parent.name != "network"]
     assert len(scripts) >= 10
