@@ -85,7 +85,8 @@ class Session:
                 self.hopeless.set()
             else:
                 self._busy.watch(host)
-                gevent.spawn(keepalive.watch, connect.transport(host), lambda: self._lost(host))
+                watched = connect.transport(host), lambda: self._silent(host), lambda: self._lost(host)
+                gevent.spawn(keepalive.watch, *watched)
                 self._state.activate_host(host)
 
         self._state.set_stage(StateStage.Connect)
@@ -131,6 +132,9 @@ class Session:
             conditions=conditions,
             busy={name: round(seconds, 1) for name, seconds in self._busy.seconds.items()},
         )
+
+    def _silent(self, host: Host) -> None:
+        self._emitter.event(Mark.PROGRESS, f"has not answered for {keepalive.QUIET:.0f} s", host.name)
 
     def _lost(self, host: Host) -> None:
         """Note that a node stopped answering, and that nobody has to wait for it."""

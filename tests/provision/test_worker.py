@@ -184,6 +184,8 @@ def test_a_machine_that_goes_silent_ends_the_step(
     (condition,) = outcome(lines).conditions
     assert (condition.node, condition.reason) == ("node-1", "ConnectionLost")
     assert condition.message.endswith("wait")
+    named = [line.event for line in lines if line.event and "not answered" in line.event.message]
+    assert {event.node for event in named} == ({"node-1"} if end is Loopback.freeze else set())
 
 
 def test_an_unknown_host_key_is_pinned_and_then_strict(loopback: Loopback, job: Callable[..., Job]) -> None:

@@ -1,6 +1,6 @@
 """The real worker with deploys of the tests: ``python worker.py [--impatient] probe.look probe.write``.
 
-``--impatient``: a node that goes silent is given up after 3 seconds.
+``--impatient``: a node that goes silent is told after 2 seconds and given up after 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runcrate_iac.provision import keepalive
 real = paths.bundled
 here = Path(__file__).parent
 if "--impatient" in sys.argv:
-    keepalive.EVERY, keepalive.PATIENCE = 1.0, 2.0
+    keepalive.EVERY, keepalive.QUIET, keepalive.PATIENCE = 1.0, 1.0, 3.0
 with (
     mock.patch.object(paths, "bundled", lambda name: here / name if name == "deploys" else real(name)),
     mock.patch.object(worker, "deploys", return_value=[word for word in sys.argv[1:] if word != "--impatient"]),
