@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import NoReturn
@@ -16,9 +17,9 @@ from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
 from runcrate_iac.engine.pulumi import Stack, left_behind
 from runcrate_iac.engine.undo import Undoing, undo
-from runcrate_iac.errors import Degraded, Failed, Leftover, Refused, RuncrateError
+from runcrate_iac.errors import Degraded, Failed, Leftover, Refused, RuncrateError, StateUnwritable
 from runcrate_iac.ledger.events import Ledger
-from runcrate_iac.ledger.feed import follow, position
+from runcrate_iac.ledger.feed import Feed, follow, position
 from runcrate_iac.ledger.view import Entry, Note, View
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
@@ -27,7 +28,7 @@ from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
-from runcrate_iac.model.progress import Event
+from runcrate_iac.model.progress import Event, Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import journals
 
@@ -57,7 +58,7 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
         elif left_behind(spec.name):
             Stack(engine, spec.name).destroy()  # of a cluster that has been released, or was never made
         since = max((entry.seq for entry in ledger.entries(spec.name)), default=0)
-        stack = Stack(engine, spec.name, program(spec))
+        stack = Stack(engine, spec.name, program(spec), Feed(spec.name, Step.MACHINES, on_event).report)
         interrupts.on_second = stack.kill
         try:
             changed = _watched(stack, spec, ledger, interrupts, on_event)
@@ -85,18 +86,18 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
                 raise Refused(
                     f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
                 )
-            open_stack = partial(_opened, engine, name, interrupts) if engine else None
+            open_stack = partial(_opened, engine, name, interrupts, on_event) if engine else None
             undoing = Undoing(view, machines.release, ledger, on_event, open_stack)
             for failure in undo(undoing):
                 raise failure
             return undoing.view
         if engine is not None and left_behind(name):
-            _opened(engine, name, interrupts).destroy()
+            _opened(engine, name, interrupts, on_event).destroy()
         return None
 
 
-def _opened(engine: Engine, name: str, interrupts: Interrupts) -> Stack:
-    stack = Stack(engine, name)
+def _opened(engine: Engine, name: str, interrupts: Interrupts, on_event: OnEvent) -> Stack:
+    stack = Stack(engine, name, report=Feed(name, Step.MACHINES, on_event).report)
     interrupts.on_second = stack.kill
     return stack
 
@@ -211,7 +212,8 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
             news.remedy or f"runcrate-iac events {spec.name} tells what happened; nothing starts again by itself",
         ) from news.error
     if view.state is State.INSTALLING:
-        view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
+        with suppress(StateUnwritable):  # a full disk: the machines are up all the same
+            view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
     raise Degraded(
         f"{spec.name} is {view.state}: {news.what}",
         news.remedy or f"mend that, then run the same `up` again: {spec.name}",

@@ -39,6 +39,7 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     if job.spec.faults:
         feed.report(faults.told(job.spec.faults), None)
     try:
+        step.prepare(job, source, ledger, feed.report)
         made = asyncio.run(step.reserve(job, source, ledger, feed.report))
     except BaseException as error:
         feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))

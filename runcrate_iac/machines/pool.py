@@ -36,6 +36,8 @@ def main() -> None:
         raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
     source = provider_of(job.spec)
+    if verb == "reserve":
+        _prepare(job, source)
     asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
 
 
@@ -55,12 +57,15 @@ def pools() -> dict[str, str]:
     return {file.parent.name: file.read_text().strip() for file in (state_dir() / "clusters").glob(f"*/{_RECORD}")}
 
 
+def _prepare(job: MachinesJob, source: Provider) -> None:
+    if not asyncio.run(source.list(mark(job))):
+        step.offer(job.spec, source)
+    if isinstance(source, HasPreparation):
+        source.prepare(job.spec.machine, Feed(mark(job), Step.MACHINES).report)
+
+
 async def _reserve(job: MachinesJob, source: Provider) -> None:
     spec, feed = job.spec, Feed(mark(job), Step.MACHINES)
-    if not await source.list(mark(job)):
-        step.offer(spec, source)
-    if isinstance(source, HasPreparation):
-        source.prepare(spec.machine, feed.report)
     write_atomic(cluster_dir(mark(job)) / _RECORD, job.owner + "\n")
     seconds = float(spec.join_timeout or JOIN_SECONDS)
     request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)

@@ -72,7 +72,7 @@ class HasPreparation(Protocol):
     """A provider that has something to build or fetch once before machines can start."""
 
     def prepare(self, machine: MachineSpec, report: Report) -> None:
-        """Make or find what machines of this shape start from; nothing is reserved."""
+        """Make or find what machines of this shape start from; nothing is reserved. Called outside of event loops."""
         ...
 
 

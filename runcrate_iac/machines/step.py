@@ -26,6 +26,21 @@ from runcrate_iac.notify import refuse_unsendable
 from runcrate_iac.paths import cluster_dir, private_dir
 
 
+def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> None:
+    """Build or fetch what the machines start from, which may take minutes; nothing is reserved.
+
+    Raises as :func:`reserve` does for what can be seen before.
+    """
+    view = ledger.current(job.spec.name)
+    if view is None:
+        refuse_unsendable(job.spec)
+        _checked(job, provider)
+    else:
+        refuse_change(view, job.spec, job.owner)
+    if isinstance(provider, HasPreparation):
+        provider.prepare(job.spec.machine, report)
+
+
 async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
     """Reserve every machine at once, the intent in the ledger first; a second call adopts what is there.
 
@@ -37,8 +52,6 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     view = ledger.current(spec.name)
     if view is None:
         chosen = _checked(job, provider)
-        if isinstance(provider, HasPreparation):
-            provider.prepare(spec.machine, report)
         view = _intend(job, chosen, ledger)
     else:
         refuse_change(view, spec, job.owner)

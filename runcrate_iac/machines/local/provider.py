@@ -63,7 +63,7 @@ class LocalProvider:
         if machine.kind is Kind.CONTAINER:
             root_tree(report)
         else:
-            _source(machine, report)
+            self._sources[machine] = _source(machine, report)
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Make the machine and wait for its SSH; one that was powered off starts again from its disk.
@@ -77,7 +77,7 @@ class LocalProvider:
         if records.mark(request.cluster_id, index) not in process.running(f"{request.cluster_id}."):
             capacity.check(request.machine, 1, capacity.room())
         if request.machine not in self._sources:
-            self._sources[request.machine] = _source(request.machine, report)
+            self._sources[request.machine] = await asyncio.to_thread(_source, request.machine, report)
         private_dir(machines_dir(request.cluster_id))
         return await vm.bring_up(index, request, self._sources[request.machine], report)
 
