@@ -8,12 +8,15 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from runcrate_iac.model.base import Count, Model, no_bool
 from runcrate_iac.model.network import node_name
 
 ALWAYS: Final = "always"
 MOST_TIMES = 1_000_000
+NO_KIND: Final = "no_kind"
+"""The type of the error for a fault that is none."""
 NOWHERE = "192.0.2.1"
 """An address of the documentation's network, where nothing answers (RFC 5737)."""
 
@@ -29,6 +32,13 @@ def _times(value: Any) -> Any:
 NodeName = Annotated[str, Field(pattern=r"^node-(0|[1-9][0-9]?)$")]
 Seconds = Annotated[float, BeforeValidator(no_bool), Field(ge=0, le=24 * 3600, allow_inf_nan=False)]
 Times = Annotated[int | Literal["always"], BeforeValidator(_times)]
+
+
+def _of_a_kind(value: Any) -> Any:
+    """The value; pydantic would print whatever stands where the kind should."""
+    if isinstance(value, dict) and not (isinstance(value.get("fault"), str) and value["fault"] in KINDS):
+        raise PydanticCustomError(NO_KIND, "no such fault")
+    return value
 
 
 class Call(StrEnum):
@@ -149,7 +159,7 @@ class Lie(_Fault):
 
 OnCall = Slow | Hang | Error | Dropped | RateLimit | RevokedKey
 OfMachine = StatusFailed | NotListed | WrongAddress | SameAddress
-Fault = Annotated[OnCall | Failed | Lie | OfMachine, Field(discriminator="fault")]
+Fault = Annotated[OnCall | Failed | Lie | OfMachine, Field(discriminator="fault"), BeforeValidator(_of_a_kind)]
 KINDS: dict[str, type[_Fault]] = {
     get_args(kind.model_fields["fault"].annotation)[0]: kind
     for kind in (*get_args(OnCall), Failed, Lie, *get_args(OfMachine))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, Validatio
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.base import Count, Model, no_bool
-from runcrate_iac.model.faults import KINDS, Fault, checked
+from runcrate_iac.model.faults import KINDS, NO_KIND, Fault, checked
 from runcrate_iac.model.keys import public_key
 
 GIB = 1024**3
@@ -141,8 +141,8 @@ def explain(error: ValidationError) -> list[str]:
         text = _ALLOWED.get(path, "") if item["type"] != "extra_forbidden" else _fields(path, kind)
         message = str(item["msg"]).removeprefix("Value error, ")
         given = item["input"]
-        if item["type"] in ("union_tag_not_found", "union_tag_invalid"):
-            path, message, given = f"{path}.fault", "one of " + ", ".join(KINDS), item.get("ctx", {}).get("tag", {})
+        if item["type"] == NO_KIND:
+            path, message, given = f"{path}.fault", "one of " + ", ".join(KINDS), given.get("fault")
         secret = "ssh_public_keys" in path  # it may be a private key
         shown = "" if secret else _given(given)
         lines.append(f"{path}: {message}{shown}{'; ' + text if text else ''}")
