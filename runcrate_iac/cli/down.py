@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from runcrate_iac.cli import output
 from runcrate_iac.cli.display import Display
 from runcrate_iac.ledger.events import Ledger
 
+NoFaults = Annotated[bool, typer.Option("--no-faults", help="End a rehearsal: inject no faults any more.")]
 
-def down(name: output.Name, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
+
+def down(
+    name: output.Name, no_faults: NoFaults = False, yes: output.Yes = False, as_json: output.AsJson = False
+) -> None:
     """Terminate the whole cluster: every machine together. Finishes whatever an interrupted command left."""
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
 
@@ -19,7 +25,7 @@ def down(name: output.Name, yes: output.Yes = False, as_json: output.AsJson = Fa
         if not output.confirm(question, yes=yes):
             raise typer.Exit
     with Display(as_json=as_json) as display:
-        after = transaction.down(name, install.find(), display)
+        after = transaction.down(name, install.find(), display, faults=not no_faults)
     if as_json:
         output.document({"cluster": name, "released": after is not None, "state": after.state if after else None})
     else:

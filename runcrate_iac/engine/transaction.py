@@ -71,12 +71,12 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
         return view, changed
 
 
-def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
+def down(name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True) -> View | None:
     """Release every machine together and prove it, then tidy Pulumi's state; None where there was nothing to do.
 
-    A cluster of another stack is ended by that stack, unless it never came up: then Pulumi may not know of it.
-    Raises :class:`Refused` where it is another stack's; :class:`~runcrate_iac.errors.Leftover` where a machine
-    can't be proved gone: it can be called again.
+    ``faults``: those of the cluster's spec are injected still (X8). A cluster of another stack is ended by that stack,
+    unless it never came up: then Pulumi may not know of it. Raises :class:`Refused` where it is another stack's;
+    :class:`~runcrate_iac.errors.Leftover` where a machine can't be proved gone: it can be called again.
     """
     ledger = Ledger()
     with locked(name, "down"), Interrupts(name, "finishing") as interrupts:
@@ -86,6 +86,9 @@ def down(name: str, engine: Engine | None, on_event: OnEvent) -> View | None:
                 raise Refused(
                     f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
                 )
+            if view.spec.faults and not faults:
+                sound = view.spec.model_copy(update={"faults": ()})
+                ledger.note(name, view.cluster_id, Note.SPEC_CHANGED, spec=sound.model_dump(mode="json"))
             open_stack = partial(_opened, engine, name, interrupts, on_event) if engine else None
             undoing = Undoing(view, machines.release, ledger, on_event, open_stack)
             for failure in undo(undoing):

@@ -286,6 +286,18 @@ def test_a_delete_that_lies_is_not_believed_by_any_command(lab: Lab) -> None:
     assert "node-0) is still there" in stderr
 
 
+def test_a_rehearsal_ends_where_no_faults_are_injected_any_more(lab: Lab) -> None:
+    """`down --no-faults` releases a cluster whose provider would never do so, and whose list never answers (X8)."""
+    silent = {"fault": "hang", "call": "list", "times": "always"}
+    lie = {"fault": "lie", "times": "always"}
+    process = lab.start("up", lab.spec(join_timeout=600, faults=[HANGS, silent, lie]), "--yes")
+    until(lambda: len(lab.machines) == 2, "two machines")
+    process.kill()
+    process.communicate(timeout=10)
+    code, _, stderr = lab.run("down", "lab", "--no-faults", "--yes")
+    assert (code, lab.machines, lab.state()) == (0, [], "terminated"), stderr
+
+
 def test_preview_says_that_faults_are_injected(lab: Lab) -> None:
     """Preview tells in one line what will be injected, here from a file beside the spec (X8)."""
     (lab.root / "faults.yaml").write_text(yaml.safe_dump([FAILS]))
