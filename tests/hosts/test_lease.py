@@ -116,7 +116,7 @@ def own(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield found
     finally:
         for process in found.started:
-            with suppress(ProcessLookupError):
+            if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
         empty.run("machines.pool", "release", pool)
 
@@ -171,8 +171,11 @@ def test_no_machine_runs_when_the_lease_of_a_dead_computer_is_over(computer: Com
 
 def changes(before: list[str], after: list[str]) -> list[str]:
     """The lines that came and went, on both machines."""
-    pairs = zip(before, after, strict=True)
-    return [line for one, two in pairs for line in difflib.ndiff(one.splitlines(), two.splitlines()) if line[0] in "+-"]
+    return [
+        line
+        for one, two in zip(before, after, strict=True)
+        for line in difflib.unified_diff(one.splitlines(), two.splitlines(), n=0, lineterm="")
+    ]
 
 
 def until(holds: Callable[[], object], what: str, seconds: float = 240) -> None:
