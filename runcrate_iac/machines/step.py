@@ -224,6 +224,8 @@ async def release(view: View, provider: Provider, ledger: Ledger, report: Report
 
 def told(view: View) -> str:
     """What the release of a cluster came to, in a sentence."""
+    if view.spec.provider == GivenProvider.name:
+        return "the machines stay with the program that made them, nothing is billed here"
     bill = "no longer billed" if view.joined_at else "nothing is billed"
     return f"released {len(view.gone)} of {len(view.made)} machines, {bill}"
 

@@ -124,7 +124,7 @@ def own(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_join_whose_controller_died_is_undone_at_its_deadline(own: Own) -> None:
     """The user's machines are what they were, file by file, when the lease of a killed join runs out (X2, C8)."""
     before = own.both(LOOK)
-    document, seen = own.reserve(seconds=80), len(own.news())
+    document, seen = own.reserve(seconds=60), len(own.news())
     join = own.start("provision", Step.JOIN, document(Step.JOIN))
     until(lambda: "WireGuard, firewall, SSH" in own.news()[seen:], "the configuration of the nodes")
     time.sleep(random.SystemRandom().uniform(0, 5))
@@ -139,12 +139,12 @@ def test_a_cluster_outlives_its_deadline_and_leaves_machines_as_they_were(own: O
     """After the common moment no lease ends it, and its end undoes what all steps did (X2, C7, C22)."""
     before = own.both(LOOK)
     begun = time.time()
-    document = own.reserve(seconds=150, software="slurm")
+    document = own.reserve(seconds=90, software="slurm")
     own.run("provision", Step.JOIN, document(Step.JOIN))
     joined = time.time()
     for step in (Step.STORAGE, Step.SOFTWARE):
         own.run("provision", step, document(step))
-    time.sleep(max(0, begun + 150 + 25 - time.time()))
+    time.sleep(max(0, begun + 90 + 25 - time.time()))
     assert "2" in own.shell(0, "sinfo -h -o %D -t idle"), f"joined after {joined - begun:.0f} s"
     assert changes(before, own.both(LOOK)) != []
     own.run("provision", "leave", document(Step.JOIN))
