@@ -139,7 +139,8 @@ class Session:
     def _lost(self, host: Host) -> None:
         """Note that a node stopped answering, and that nobody has to wait for it."""
         doing = self._tell.doing.get(host.name, "the wait for the other nodes")
-        self._fail(host, "ConnectionLost", f"it stopped answering during: {doing}", _LOST)
+        why = connect.transport(host).get_exception() or "it does not answer"
+        self._fail(host, "ConnectionLost", f"the connection was lost during: {doing} ({why})", _LOST)
         self.hopeless.set()
 
     def _blame(self, message: str) -> None:
