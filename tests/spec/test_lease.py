@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,3 +64,19 @@ def test_a_brought_image_gets_the_same_lease(tmp_path: Any) -> None:
     document = told(cloud_image.seed(0, request)["user-data"])
     assert document["write_files"] == told(Cluster.user_data(0))["write_files"]
     assert 'echo "$((1800000000))" > /etc/runcrate/lease' in document["runcmd"][0][2]
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(-1, True), (60, False), (None, False)])
+def test_the_lease_powers_off_when_it_is_over_and_not_while_it_is_ended(
+    seconds: int | None, ends: bool, tmp_path: Path
+) -> None:
+    """What the timer starts compares the clock with the file, and a file that has just gone ends nothing (X2)."""
+    file = tmp_path / "lease"
+    if seconds is not None:
+        file.write_text(f"{time.time() + seconds:.0f}\n")
+    unit = next(unit for unit in lease.UNITS if unit.name == "runcrate-lease.service").read_text()
+    (command,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    _, _, script = shlex.split(command.replace("$$", "$").replace("%%", "%").replace("/etc/runcrate/lease", str(file)))
+    command_line = ["sh", "-c", f"systemctl() {{ echo off; }}\n{script}"]
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "off\n" if ends else "")
