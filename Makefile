@@ -31,7 +31,7 @@ check: $(READY) ## Style, types, layers, file sizes
 	$(BIN)/python tests/sizes.py
 
 pytest: $(READY) ## All rings, the real virtual machines last
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto
 	$(BIN)/pytest -q -m hosts
 
 wheel: $(READY) ## The wheel installs by itself and carries its deploys, templates and stacks

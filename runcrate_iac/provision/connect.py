@@ -76,7 +76,7 @@ def _why(error: ConnectError, node: Node) -> str:
     if isinstance(cause, SSHException) and "banner" in str(cause):
         return "no SSH banner"
     if isinstance(cause, ConnectionRefusedError) or "Errno None" in str(cause) or "refused" in str(cause):
-        return "SSH port closed"
+        return f"SSH port closed at {where}"
     if isinstance(cause, TimeoutError):
-        return "no answer on the SSH port"
+        return f"no answer on the SSH port {where}"
     return f"no SSH login yet: {cause or error}"
