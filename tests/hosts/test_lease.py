@@ -28,6 +28,11 @@ from tests.hosts.conftest import Computer
 pytestmark = pytest.mark.hosts
 
 OWNER = "organization/lab/dev"
+ROOT = os.geteuid() == 0
+MACHINE = {"kind": "container" if ROOT else "vm"}
+JOIN_SECONDS = 25 if ROOT else 60
+INSTALL_SECONDS = 45 if ROOT else 90
+"""How long a join may take, and a join, storage and Slurm; virtual machines may be emulated."""
 LOOK = r"""
 set -- /etc /usr/local /root/.ssh /home/runcrate/.ssh /var/lib/runcrate /shared
 find "$@" ! -name '*-' -printf '%p %y %m %u:%g %l\n' 2> /dev/null | sort
@@ -75,7 +80,14 @@ class Own:
     def reserve(self, seconds: int, software: str = "none") -> Callable[[Step], str]:
         """Begin a cluster of them that must join in so many seconds; what gives each step's document."""
         spec = documents.spec_of(
-            "own", {"nodes": 2, "machines": self.given, "join_timeout": seconds, "software": software}
+            "own",
+            {
+                "nodes": 2,
+                "machines": self.given,
+                "machine": MACHINE,
+                "join_timeout": seconds,
+                "software": software,
+            },
         )
         job = documents.machines_document(spec, OWNER, self.given)
         self.run("machines", "release", job)
@@ -105,13 +117,13 @@ class Own:
 
 
 @pytest.fixture(scope="module")
-def own(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
+def own(any_computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
     """Two machines that no cluster has reserved and no lease of their own ends."""
-    pool = documents.pool_of("own", OWNER, {"nodes": 2})
-    empty = Own(computer, [], tmp_path_factory.mktemp("own"))
+    pool = documents.pool_of("own", OWNER, {"nodes": 2, "machine": MACHINE})
+    empty = Own(any_computer, [], tmp_path_factory.mktemp("own"))
     found = empty
     try:
-        found = Own(computer, json.loads(empty.run("machines.pool", "reserve", pool)), empty.folder)
+        found = Own(any_computer, json.loads(empty.run("machines.pool", "reserve", pool)), empty.folder)
         found.both("systemctl disable -q --now runcrate-lease.timer; printf '192.0.2.9\tprinter' >> /etc/hosts")
         yield found
     finally:
@@ -124,7 +136,7 @@ def own(computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_join_whose_controller_died_is_undone_at_its_deadline(own: Own) -> None:
     """The user's machines are what they were, file by file, when the lease of a killed join runs out (X2, C8)."""
     before = own.both(LOOK)
-    document, seen = own.reserve(seconds=60), len(own.news())
+    document, seen = own.reserve(seconds=JOIN_SECONDS), len(own.news())
     join = own.start("provision", Step.JOIN, document(Step.JOIN))
     until(lambda: "WireGuard, firewall, SSH" in own.news()[seen:], "the configuration of the nodes")
     time.sleep(random.SystemRandom().uniform(0, 5))
@@ -139,12 +151,12 @@ def test_a_cluster_outlives_its_deadline_and_leaves_machines_as_they_were(own: O
     """After the common moment no lease ends it, and its end undoes what all steps did (X2, C7, C22)."""
     before = own.both(LOOK)
     begun = time.time()
-    document = own.reserve(seconds=90, software="slurm")
+    document = own.reserve(seconds=INSTALL_SECONDS, software="slurm")
     own.run("provision", Step.JOIN, document(Step.JOIN))
     joined = time.time()
     for step in (Step.STORAGE, Step.SOFTWARE):
         own.run("provision", step, document(step))
-    time.sleep(max(0, begun + 90 + 25 - time.time()))
+    time.sleep(max(0, begun + INSTALL_SECONDS + 25 - time.time()))
     assert "2" in own.shell(0, "sinfo -h -o %D -t idle"), f"joined after {joined - begun:.0f} s"
     assert changes(before, own.both(LOOK)) != []
     own.run("provision", "leave", document(Step.JOIN))
