@@ -255,10 +255,10 @@ def test_a_machine_that_dies_in_its_start_ends_the_wait(folder: Path) -> None:
     died: list[float] = []
 
     def kill() -> None:
-        while not (found := process.running(f"{request.cluster_id}.node-1")):
+        while not process.running(f"{request.cluster_id}.node-1"):
             time.sleep(0.1)
-        time.sleep(1)
-        process.end(list(found.values()))
+        time.sleep(1)  # the first process makes the daemon, and goes
+        process.end(list(process.running(f"{request.cluster_id}.node-1").values()))
         died.append(time.monotonic())
 
     killer = threading.Thread(target=kill)
