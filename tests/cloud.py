@@ -55,18 +55,17 @@ class Cloud:
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """Machines at 2.50 USD per hour, as many as are asked for."""
-        offer = Offer(
-            provider=self.name,
-            location="nowhere",
-            network="ethernet",
-            kind=machine.kind,
-            gpu=machine.gpu,
-            gpus_per_machine=machine.gpus,
-            gpus_simulated=True,
-            machines=nodes,
-            price_per_machine=Money.model_validate({"usd": "2.50"}),
-        )
-        return [offer]
+        price = Money.model_validate({"usd": "2.50"})
+        return [
+            Offer.of(
+                machine,
+                nodes,
+                provider=self.name,
+                location="nowhere",
+                gpus_simulated=True,
+                price_per_machine=price,
+            )
+        ]
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Take up what carries the mark, as far as it is listed, or has its name; else make a machine."""

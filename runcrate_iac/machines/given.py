@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runcrate_iac.machines.provider import Reservation
-from runcrate_iac.model.money import FREE
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import JOIN_SECONDS, SLOW_JOIN_SECONDS, Offer
 from runcrate_iac.model.progress import Report
@@ -24,17 +23,13 @@ class GivenProvider:
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """One offer, at no price of ours: the machines that are there."""
-        offer = Offer(
+        offer = Offer.of(
+            machine,
+            nodes,
             provider=self.name,
             location="as given",
-            network="ethernet",
-            kind=machine.kind,
-            gpu=machine.gpu,
-            gpus_per_machine=machine.gpus,
             gpus_simulated=any(given.gpus_simulated for given in self._machines),
-            machines=nodes,
             join_seconds=SLOW_JOIN_SECONDS if machine.kind is Kind.BARE_METAL else JOIN_SECONDS,
-            price_per_machine=FREE,
         )
         return [offer] if len(self._machines) == nodes else []
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.money import Money
-from runcrate_iac.model.spec import Kind
+from runcrate_iac.model.money import FREE, Money
+from runcrate_iac.model.spec import Kind, MachineSpec
 
 JOIN_SECONDS = 25 * 60
 """Seconds from the reservation within which machines join, where their type isn't known to boot slowly (C8)."""
@@ -28,6 +28,32 @@ class Offer(Model):
     """Seconds from the reservation within which such machines join; more for types known to boot slowly (C8)."""
     price_per_machine: Money
     """USD per hour of one machine."""
+
+    @classmethod
+    def of(
+        cls,
+        machine: MachineSpec,
+        nodes: int,
+        *,
+        provider: str,
+        location: str,
+        gpus_simulated: bool,
+        price_per_machine: Money = FREE,
+        join_seconds: int = JOIN_SECONDS,
+    ) -> Offer:
+        """The offer of ``nodes`` machines of exactly this shape, joined by Ethernet."""
+        return cls(
+            provider=provider,
+            location=location,
+            network="ethernet",
+            kind=machine.kind,
+            gpu=machine.gpu,
+            gpus_per_machine=machine.gpus,
+            gpus_simulated=gpus_simulated,
+            machines=nodes,
+            join_seconds=join_seconds,
+            price_per_machine=price_per_machine,
+        )
 
     @property
     def price(self) -> Money:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+
+from tests.machines import until
 
 pytestmark = pytest.mark.engine
 PLUGINS = Path(__file__).parent / "plugins"
@@ -87,14 +88,6 @@ def lab(tmp_path: Path, pulumi_engine: object) -> Lab:  # noqa: ARG001 - the eng
     (info / "entry_points.txt").write_text("[runcrate_iac.providers]\nfakecloud = fakecloud:FakeCloud\n")
     (tmp_path / "plugins" / "fakecloud.py").symlink_to(PLUGINS / "fakecloud.py")
     return Lab(tmp_path)
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    """Wait for something that must come to be within 30 s."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_a_failing_machine_releases_every_machine(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from runcrate_iac.model.network import Machine, MachineState, plan
 from runcrate_iac.model.spec import Kind, MachineSpec
 from runcrate_iac.provision.render import render
 from tests.hosts.conftest import Cluster, Computer
-from tests.machines import listed, release, reserve
+from tests.machines import listed, release, reserve, until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.skipif(os.geteuid() != 0, reason="containers need root")]
 CONTAINER = MachineSpec(kind=Kind.CONTAINER)
@@ -48,14 +48,6 @@ def read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
-    """Wait for something that must come to be."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

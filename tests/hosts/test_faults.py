@@ -5,36 +5,21 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
 
-import psutil
 import pytest
 
 from tests.hosts.conftest import Computer
+from tests.machines import until, virtual_machines
 
 pytestmark = pytest.mark.hosts
-
-
-def machines(name: str, node: str = "") -> list[psutil.Process]:
-    """The running machines of a cluster, or that of one node."""
-    words = {p: " ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["name", "cmdline"])}
-    return [p for p, line in words.items() if f"guest={name}-" in line and node in line and "qemu" in p.info["name"]]
-
-
-def until(holds: Callable[[], object], what: str, seconds: float = 120) -> None:
-    """Wait for something that must come to be."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def test_a_machine_that_dies_while_it_starts_ends_the_attempt(computer: Computer) -> None:
     """One killed machine: exit 3 in seconds, the node is named, every machine is released, cost 0 (C8, X1)."""
     process = computer.start("up", computer.spec(name="dies", software="none"), "--yes")
-    until(lambda: machines("dies", ".node-1"), "the machine of node-1")
+    until(lambda: virtual_machines("dies", ".node-1"), "the machine of node-1")
     killed = time.monotonic()
-    for machine in machines("dies", ".node-1"):  # a QEMU that becomes a daemon is two for a moment
+    for machine in virtual_machines("dies", ".node-1"):  # a QEMU that becomes a daemon is two for a moment
         machine.kill()
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 3
@@ -52,7 +37,7 @@ def test_a_machine_that_dies_during_the_join_is_named_at_once(computer: Computer
     feed = computer.home / "clusters" / "dying" / "progress.jsonl"
     until(lambda: feed.exists() and '"step":"join"' in feed.read_text(), "the join")
     killed = time.monotonic()
-    for machine in machines("dying", ".node-1"):
+    for machine in virtual_machines("dying", ".node-1"):
         machine.kill()
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 3, stderr
@@ -86,7 +71,7 @@ def test_ctrl_c_during_the_join_releases_everything(computer: Computer) -> None:
 def test_machines_outlive_a_killed_up_and_down_finds_them(computer: Computer) -> None:
     """After kill -9 of `up` its machines stay, and the next command finds them by their mark and releases them (X2)."""
     process = computer.start("up", computer.spec(name="kill", software="none"), "--yes")
-    until(lambda: len(machines("kill")) == 2, "two machines")
+    until(lambda: len(virtual_machines("kill")) == 2, "two machines")
     process.kill()
     process.communicate(timeout=10)
     assert computer.run("down", "kill", "--yes").returncode == 0

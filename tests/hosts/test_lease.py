@@ -24,6 +24,7 @@ from runcrate_iac.components import documents
 from runcrate_iac.model.network import MachineState
 from runcrate_iac.model.progress import Step
 from tests.hosts.conftest import Computer
+from tests.machines import until, virtual_machines
 
 pytestmark = pytest.mark.hosts
 
@@ -172,8 +173,8 @@ def test_no_machine_runs_when_the_lease_of_a_dead_computer_is_over(computer: Com
     time.sleep(random.Random(seed).uniform(0, 8))  # noqa: S311 - a moment, not a secret
     kill_all_but_machines(up.pid)
     up.communicate(timeout=10)
-    assert machines("dead") != []
-    until(lambda: machines("dead") == [], "no machine that runs")
+    assert virtual_machines("dead") != []
+    until(lambda: virtual_machines("dead") == [], "no machine that runs")
     states = set(computer.status("dead")["machine_states"].values())
     assert MachineState.RUNNING not in states
     assert MachineState.BOOTING not in states
@@ -188,20 +189,6 @@ def changes(before: list[str], after: list[str]) -> list[str]:
         for one, two in zip(before, after, strict=True)
         for line in difflib.unified_diff(one.splitlines(), two.splitlines(), n=0, lineterm="")
     ]
-
-
-def until(holds: Callable[[], object], what: str, seconds: float = 240) -> None:
-    """Wait for something that must come to be."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.5)
-
-
-def machines(name: str) -> list[psutil.Process]:
-    """The running machines of a cluster."""
-    running = psutil.process_iter(["name", "cmdline"])
-    return [p for p in running if f"guest={name}-" in " ".join(p.info["cmdline"] or []) and "qemu" in p.info["name"]]
 
 
 def consoles(computer: Computer, name: str) -> str:

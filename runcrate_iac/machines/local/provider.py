@@ -20,7 +20,6 @@ from runcrate_iac.machines.local.container.tree import root_tree
 from runcrate_iac.machines.local.image import golden_image
 from runcrate_iac.machines.local.warm import snapshot
 from runcrate_iac.machines.provider import Reservation
-from runcrate_iac.model.money import FREE
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
@@ -44,19 +43,7 @@ class LocalProvider:
         Raises :class:`SpecError` for other kinds of machines, and where this computer has no room for them.
         """
         _check(machine, nodes)
-        return [
-            Offer(
-                provider=self.name,
-                location="this computer",
-                network="ethernet",
-                kind=machine.kind,
-                gpu=machine.gpu,
-                gpus_per_machine=machine.gpus,
-                gpus_simulated=True,
-                machines=nodes,
-                price_per_machine=FREE,
-            )
-        ]
+        return [Offer.of(machine, nodes, provider=self.name, location="this computer", gpus_simulated=True)]
 
     def prepare(self, machine: MachineSpec, report: Report) -> None:
         """Build what such machines start from, where the cache lacks it."""

@@ -35,18 +35,16 @@ class FakeCloud:
         if nodes > 8:
             return []
         price = Money.model_validate({"usd": "2.50"})
-        offer = Offer(
-            provider=self.name,
-            location="nowhere",
-            network="ethernet",
-            kind=machine.kind,
-            gpu=machine.gpu,
-            gpus_per_machine=machine.gpus,
-            gpus_simulated=True,
-            machines=nodes,
-            price_per_machine=price,
-        )
-        return [offer]
+        return [
+            Offer.of(
+                machine,
+                nodes,
+                provider=self.name,
+                location="nowhere",
+                gpus_simulated=True,
+                price_per_machine=price,
+            )
+        ]
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Make the file."""
