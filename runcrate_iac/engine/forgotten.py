@@ -16,7 +16,7 @@ from runcrate_iac.machines import fleet
 from runcrate_iac.machines.forgotten import Marked, find, judge, name_of
 from runcrate_iac.machines.pool import pools
 from runcrate_iac.machines.registry import provider
-from runcrate_iac.machines.step import forget
+from runcrate_iac.machines.step import forget, proof
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Event, Step
@@ -92,7 +92,7 @@ def release(marked: Marked, on_event: Callable[[Event], None]) -> Ended:
     name, cluster_id, ledger = name_of(marked.cluster_id), marked.cluster_id, Ledger()
     report = Feed(name, Step.MACHINES, on_event).report
     source = provider(marked.provider)
-    proof = f"{source.name} was asked after the release and does not list it"
+    known_by = proof(source)
     gone: list[Machine] = []
     left: Sequence[Machine] = ()
     error = ""
@@ -106,14 +106,14 @@ def release(marked: Marked, on_event: Callable[[Event], None]) -> Ended:
             gone = [machine for key, machine in sorted(seen.items()) if key not in still]
             for machine in gone:
                 node = node_name(machine.index)
-                ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=machine.id, node=node, proof=proof)
+                ledger.note(name, cluster_id, Note.MACHINE_GONE, machine=machine.id, node=node, proof=known_by)
             if not left and ledger.current(name) is None:
                 forget(name)
     except RuncrateError as raised:
         error = raised.message
     return Ended(
         cluster_id=cluster_id,
-        gone={machine.id: proof for machine in gone},
+        gone={machine.id: known_by for machine in gone},
         left=tuple(machine.id for machine in left),
         error=error,
     )

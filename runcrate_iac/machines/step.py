@@ -105,9 +105,13 @@ def _note_gone(view: View, provider: Provider, ledger: Ledger, *, but: Sequence[
     now = ledger.latest(view.name)
     if now is None or provider.name == GivenProvider.name:  # those stay: their own resources end them
         return
-    proof = f"{provider.name} was asked after the release and does not list it"
     for key in sorted(now.made.keys() - {machine.id for machine in but} - set(now.gone)):
-        ledger.note(now.name, now.cluster_id, Note.MACHINE_GONE, machine=key, node=now.made[key], proof=proof)
+        ledger.note(now.name, now.cluster_id, Note.MACHINE_GONE, machine=key, node=now.made[key], proof=proof(provider))
+
+
+def proof(provider: Provider) -> str:
+    """How it is known that a machine is gone (X1)."""
+    return f"{provider.name} was asked after the release and does not list it"
 
 
 def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservation:

@@ -37,6 +37,7 @@ class Watch:
         self.machines = {machine.id: machine for machine in machines}
         self._seen: dict[str, float] = {}
         self._not_before = -math.inf
+        self._doubles: list[Machine] = []
 
     def add(self, machine: Machine) -> None:
         """Look after this one too."""
@@ -51,7 +52,7 @@ class Watch:
 
     async def ask(self) -> list[StepFailed]:
         """As :meth:`look`; raises what the provider has against it."""
-        now = asyncio.get_running_loop().time()
+        now, self._doubles = asyncio.get_running_loop().time(), []
         if now < self._not_before:
             return []
         try:
@@ -59,6 +60,7 @@ class Watch:
         except Exception as error:
             self._not_before = now + retry_after(error)
             raise
+        self._doubles = [machine for key, machine in found.items() if key not in self.machines]
         for key, machine in self.machines.items():
             seen = self._seen.setdefault(key, now - self._provider.listing_delay + self._hidden)
             if key in found:
@@ -69,13 +71,11 @@ class Watch:
         return [_dead(machine, self._provider.name) for machine in self.machines.values() if machine.state in DEAD]
 
     async def release_doubles(self, report: Report) -> None:
-        """Ask once for the end of machines that carry the mark and are none of ours (F12)."""
+        """Ask once for the end of machines that the last look saw with the mark and that are none of ours (F12)."""
         with suppress(Exception):  # it is tried again, and the end of the cluster proves it gone
-            found = await within(self._provider.list(self._cluster_id))
-            for machine in found:
-                if machine.id not in self.machines:
-                    report(f"{machine.id} is one too many: released", node_name(machine.index))
-                    await within(self._provider.delete(machine, report))
+            for machine in self._doubles:
+                report(f"{machine.id} is one too many: released", node_name(machine.index))
+                await within(self._provider.delete(machine, report))
 
 
 def retry_after(error: BaseException) -> float:

@@ -31,6 +31,11 @@ class Condition(Model):
     node: str | None = None
 
 
+def not_joined(node: str, reason: str, message: str, remedy: str) -> Condition:
+    """Why a node is no part of the cluster: what ends the join (C8)."""
+    return Condition(type="Joined", status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=node)
+
+
 def broken(conditions: Iterable[Condition]) -> list[Condition]:
     """Those that keep a cluster from being ready."""
     return [condition for condition in conditions if condition.status is not Status.TRUE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.conditions import Condition, not_joined
 from runcrate_iac.model.network import Node
 from runcrate_iac.provision.facts import Facts
 
@@ -39,12 +39,6 @@ def disagreement(node: Node, offsets: Mapping[int, float]) -> list[Condition]:
     away = offsets[node.index] - offsets[0]
     if abs(away) <= TOLERANCE:
         return []
-    fault = Condition(
-        type="Joined",
-        status=Status.FALSE,
-        reason="ClockDisagrees",
-        message=f"its clock is {away:+.0f} s from the head's again, right after it was corrected",
-        remedy="its time service has another source than the head's: give all machines the same",
-        node=node.name,
-    )
-    return [fault]
+    fact = f"its clock is {away:+.0f} s from the head's again, right after it was corrected"
+    remedy = "its time service has another source than the head's: give all machines the same"
+    return [not_joined(node.name, "ClockDisagrees", fact, remedy)]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.conditions import Condition, not_joined
 from runcrate_iac.model.network import NetworkPlan
 
 USUAL_MTU = 1420
@@ -58,13 +58,11 @@ def refusals(plan: NetworkPlan, met: Mapping[int, Met]) -> list[Condition]:
     """The nodes that made the same WireGuard key, since they share the state of their random numbers (F2, X4)."""
     first: dict[str, str] = {}
     return [
-        Condition(
-            type="Joined",
-            status=Status.FALSE,
-            reason="EqualKeys",
-            message=f"{other} and {node.name} have the same WireGuard key: clones of one image",
-            remedy=f"remove /etc/wireguard/{plan.interface}.key on one of them, and join again",
-            node=node.name,
+        not_joined(
+            node.name,
+            "EqualKeys",
+            f"{other} and {node.name} have the same WireGuard key: clones of one image",
+            f"remove /etc/wireguard/{plan.interface}.key on one of them, and join again",
         )
         for node in plan.nodes
         if (other := first.setdefault(met[node.index].wireguard, node.name)) != node.name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.conditions import Condition, Status, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.spec import GIB, MachineSpec
@@ -62,8 +62,8 @@ def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All) -> list[Condit
 def no_shell(node: Node, lines: list[str]) -> Condition:
     """The refusal of a machine that takes the login and runs no script: a forced command, or no real shell."""
     said = next((line for line in reversed(lines) if line.strip()), "nothing")
-    return _refusal(
-        node,
+    return not_joined(
+        node.name,
         "NoShell",
         f"the login of user {node.machine.user} runs no commands; it says: {said:.200}",
         "set `user` to an account with a shell; images often want `debian`, `ubuntu` or `admin` instead of root",
@@ -91,35 +91,39 @@ def unfit_ids(plan: NetworkPlan, facts: All) -> frozenset[int]:
     return frozenset(unfit)
 
 
-def _refusal(node: Node, reason: str, message: str, remedy: str) -> Condition:
-    return Condition(type="Joined", status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=node.name)
-
-
 def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition]:
     """What is wrong with a machine, whatever the others are."""
     user, gpus = node.machine.user, len(facts.gpus)
     if facts.sudo:
         allow = f"`{user} ALL=(ALL) NOPASSWD: ALL` in /etc/sudoers.d/{user}"
-        yield _refusal(
-            node, "NoSudo", f"user {user} can't become root: {facts.sudo}", f"allow it: {allow}; or log in as root"
+        yield not_joined(
+            node.name, "NoSudo", f"user {user} can't become root: {facts.sudo}", f"allow it: {allow}; or log in as root"
         )
     if not facts.apt or facts.release not in PACKAGES:
         why = f"{facts.system} is not supported" if facts.apt else f"{facts.system} has no apt-get and dpkg"
-        yield _refusal(node, "SystemUnsupported", why, f"use an image of Debian or Ubuntu: {', '.join(PACKAGES)}")
+        yield not_joined(
+            node.name, "SystemUnsupported", why, f"use an image of Debian or Ubuntu: {', '.join(PACKAGES)}"
+        )
     if not facts.wireguard:
         fact = "its kernel has no WireGuard, and there is no /dev/net/tun for the user-space one"
-        yield _refusal(node, "NoWireGuard", fact, "use a kernel that has it, or let the container have /dev/net/tun")
+        yield not_joined(
+            node.name, "NoWireGuard", fact, "use a kernel that has it, or let the container have /dev/net/tun"
+        )
     if not node.machine.gpus_simulated and gpus != machine.gpus:
         remedy = "look for Xid errors in the kernel's log; replace the machine" if gpus else _NO_GPU
         fact = f"{gpus} of {machine.gpus} GPUs on {node.name}"
-        yield _refusal(node, "WrongGpuCount", fact, f"{remedy}, or declare the GPUs that there are in `machine.gpus`")
+        yield not_joined(
+            node.name, "WrongGpuCount", fact, f"{remedy}, or declare the GPUs that there are in `machine.gpus`"
+        )
     for interface in facts.taken:
         fact = f"{interface}, which is in the cluster's private network"
-        yield _refusal(node, "NetworkTaken", fact, "remove it, or use machines whose networks leave 10.77.0.0/24 free")
+        yield not_joined(
+            node.name, "NetworkTaken", fact, "remove it, or use machines whose networks leave 10.77.0.0/24 free"
+        )
     small = {disk.device: disk for disk in facts.disks[:2] if disk.free < ROOM and not facts.joined}
     for disk in small.values():
         fact = f"{disk.free / GIB:.1f} GiB free on {disk.path}, {ROOM / GIB:.1f} GiB are needed"
-        yield _refusal(node, "DiskFull", fact, "make room there, or use a machine with a larger disk")
+        yield not_joined(node.name, "DiskFull", fact, "make room there, or use a machine with a larger disk")
 
 
 def _differences(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
@@ -132,7 +136,9 @@ def _differences(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
         for index in sorted(set(indexes) - set(usual)):
             node = plan.nodes[index]
             fact = f"{node.name} has {trait.told(facts[index])} where {where} {trait.told(facts[usual[0]])}"
-            yield _refusal(node, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)")
+            yield not_joined(
+                node.name, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)"
+            )
 
 
 def _equal_host_keys(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
@@ -145,7 +151,7 @@ def _equal_host_keys(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
                 f"{min(others)} and {node.name} have the same SSH host key: clones of one image, or one machine twice"
             )
             remedy = f"make new ones on {node.name}: `rm /etc/ssh/ssh_host_*; ssh-keygen -A`, and restart its sshd"
-            yield _refusal(node, "EqualKeys", fact, remedy)
+            yield not_joined(node.name, "EqualKeys", fact, remedy)
 
 
 def _shared_homes(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
@@ -155,6 +161,6 @@ def _shared_homes(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
         for disk in facts[node.index].disks[2:]:
             if disk.is_remote and (other := first.setdefault(disk.device, node.name)) != node.name:
                 fact = f"{other} and {node.name} share the home folder of user {node.machine.user} ({disk.device})"
-                yield _refusal(
-                    node, "HomeShared", fact, "log in as root, or as a user whose home is on each machine's disk"
+                yield not_joined(
+                    node.name, "HomeShared", fact, "log in as root, or as a user whose home is on each machine's disk"
                 )

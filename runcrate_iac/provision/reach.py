@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.conditions import Condition, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node
 
 SMALLEST = 576
@@ -89,15 +89,9 @@ def firewalled(plan: NetworkPlan, node: Node, probes: Mapping[int, Probe]) -> li
     if not probe.closed:
         return []
     own = f"a firewall of its own ({', '.join(probe.tables)})" if probe.tables else "a firewall of its own"
-    fault = Condition(
-        type="Joined",
-        status=Status.FALSE,
-        reason="FirewallCloses",
-        message=f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}",
-        remedy=f"let it accept everything that comes in on {plan.interface} (firewalld: put that into zone `trusted`)",
-        node=node.name,
-    )
-    return [fault]
+    fact = f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}"
+    remedy = f"let it accept everything that comes in on {plan.interface} (firewalld: put that into zone `trusted`)"
+    return [not_joined(node.name, "FirewallCloses", fact, remedy)]
 
 
 def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
@@ -105,10 +99,7 @@ def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
     found = []
 
     def fault(reason: str, message: str, remedy: str) -> None:
-        condition = Condition(
-            type="Joined", status=Status.FALSE, reason=reason, message=message, remedy=remedy, node=node.name
-        )
-        found.append(condition)
+        found.append(not_joined(node.name, reason, message, remedy))
 
     for name, shook in probe.silent.items():
         if shook:
