@@ -17,6 +17,11 @@ class Packages(Model):
     slurm_head: tuple[str, ...] = ("slurmctld", "slurmdbd", "mariadb-server")
     slurm_node: tuple[str, ...] = ("slurmd", "slurm-client", "munge")
     """``slurmd`` brings the plugins, ``mpi_pmix`` among them; ``slurmdbd`` brings the one for MariaDB."""
+    kubernetes: tuple[str, ...] = ("containerd", "runc", "containernetworking-plugins", "conntrack", "ethtool", "socat")
+    """What kubeadm and the kubelet stand on; they themselves come from upstream or an artifact directory."""
+    ray: tuple[str, ...] = ("python3-venv",)
+    launch: tuple[str, ...] = ("pdsh", "iperf3")
+    """What starts programs on all nodes (DeepSpeed's launcher), and what measures the network between them (C16)."""
     mpi: tuple[str, ...]
     """An MPI with its compiler wrappers, and the PMIx library that Slurm's plugin loads."""
 

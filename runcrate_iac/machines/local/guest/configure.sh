@@ -24,7 +24,7 @@ rm -f /etc/ssh/ssh_host_* /etc/munge/munge.key /var/lib/systemd/random-seed /var
 : > /etc/machine-id
 
 # What the deploys start when they have configured it
-for unit in slurmctld slurmd slurmdbd munge mariadb nfs-server nfs-blkmap rpcbind rpcbind.socket rpc-statd-notify nfs-client.target; do
+for unit in slurmctld slurmd slurmdbd munge mariadb nfs-server nfs-blkmap rpcbind rpcbind.socket rpc-statd-notify nfs-client.target containerd iperf3; do
     systemctl disable --quiet "$unit"
 done
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer; do
