@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import time
@@ -34,7 +35,8 @@ def quiet(message: str, node: str | None) -> None:
 def traces(mark: str, *links: str) -> list[str]:
     """Every process, namespace, link, mount and cgroup on this computer that is a cluster's, by its id's beginning."""
     mine = f"{mark}-"
-    processes = [f"process {path.parent.name}" for path in Path("/proc").glob("[0-9]*/cmdline") if mine in read(path)]
+    lines = {path.parent.name: read(path).replace("\0", " ") for path in Path("/proc").glob("[0-9]*/cmdline")}
+    processes = [f"process {pid}: {line}" for pid, line in lines.items() if re.search(rf"(?<![\w-]){mine}", line)]
     mounts = [line for line in read(Path("/proc/self/mounts")).splitlines() if mine in line]
     cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"runcrate-{mine}*")]
     namespaces = [str(path) for path in Path("/run/netns").glob(f"runcrate-{mine}*")]

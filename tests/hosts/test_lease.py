@@ -34,6 +34,16 @@ MACHINE = {"kind": "container" if ROOT else "vm"}
 JOIN_SECONDS = 25 if ROOT else 60
 INSTALL_SECONDS = 45 if ROOT else 90
 """How long a join may take, and a join, storage and Slurm; virtual machines may be emulated."""
+BLOCKED = """ << 'END'
+table inet silent {
+  chain input {
+    type filter hook input priority filter - 1
+    udp dport 51820 drop
+  }
+}
+END
+"""
+"""A firewall through which no WireGuard handshake comes."""
 LOOK = r"""
 set -- /etc /usr/local /root/.ssh /home/runcrate/.ssh /var/lib/runcrate /shared
 find "$@" ! -name '*-' -printf '%p %y %m %u:%g %l\n' 2> /dev/null | sort
@@ -136,6 +146,7 @@ def own(any_computer: Computer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_a_join_whose_controller_died_is_undone_at_its_deadline(own: Own) -> None:
     """The user's machines are what they were, file by file, when the lease of a killed join runs out (X2, C8)."""
+    own.shell(1, "nft -f -" + BLOCKED)  # so that the join is still at work whenever it is killed
     before = own.both(LOOK)
     document, seen = own.reserve(seconds=JOIN_SECONDS), len(own.news())
     join = own.start("provision", Step.JOIN, document(Step.JOIN))
@@ -146,6 +157,7 @@ def test_a_join_whose_controller_died_is_undone_at_its_deadline(own: Own) -> Non
     assert "/etc/wireguard" in own.shell(1, "cat /var/lib/runcrate/before/list")
     until(lambda: set(own.both("ls -d /var/lib/runcrate 2> /dev/null || :")) == {""}, "the end of the lease")
     assert changes(before, own.both(LOOK)) == []
+    own.shell(1, "nft delete table inet silent")
 
 
 def test_a_cluster_outlives_its_deadline_and_leaves_machines_as_they_were(own: Own) -> None:
