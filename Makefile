@@ -32,7 +32,7 @@ check: $(READY) ## Style, types, layers, file sizes
 
 pytest: $(READY) ## All rings, the real virtual machines last
 	$(BIN)/pytest -q -n auto
-	$(BIN)/pytest -q -m hosts
+	$(BIN)/pytest -q -m hosts -n auto --dist loadgroup
 
 wheel: $(READY) ## The wheel installs by itself and carries its deploys, templates and stacks
 	$(BIN)/python tests/wheel.py
