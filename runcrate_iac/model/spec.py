@@ -36,6 +36,8 @@ class Software(StrEnum):
 
     NONE = "none"
     SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+    RAY = "ray"
 
 
 class Kind(StrEnum):
