@@ -31,6 +31,11 @@ def read_document(path: Path | str) -> dict[str, Any]:
     keys = document.get("ssh_public_keys")
     if isinstance(keys, list):
         document["ssh_public_keys"] = [_key_text(path.parent, number, key) for number, key in enumerate(keys)]
+    authorities = document.get("ca_certificates")
+    if isinstance(authorities, list):
+        document["ca_certificates"] = [_certificate(path.parent, *entry) for entry in enumerate(authorities)]
+    if isinstance(document.get("artifacts"), str):
+        document["artifacts"] = str(_beside(path.parent, document["artifacts"]))
     machine = document.get("machine")
     if isinstance(machine, dict) and isinstance(machine.get("image"), str):
         machine["image"] = str(_beside(path.parent, machine["image"]))
@@ -85,6 +90,16 @@ def _key_text(folder: Path, number: int, key: Any) -> Any:
         return _text(_beside(folder, key), MOST_KEY_BYTES, errors="replace")
     except (OSError, ValueError, RuntimeError) as error:
         raise SpecError(f"ssh_public_keys.{number}: {key}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _certificate(folder: Path, number: int, name: Any) -> Any:
+    """What is in the PEM file of that name, or the PEM text itself."""
+    if not isinstance(name, str) or "\n" in name.strip():
+        return name
+    try:
+        return _text(_beside(folder, name), MOST_BYTES, errors="replace")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SpecError(f"ca_certificates.{number}: {name}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _text(path: Path, most: int, errors: str = "strict") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runcrate_iac.artifacts.store import refuse_unusable
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.step import offer
 from runcrate_iac.model.offer import Offer
@@ -23,4 +24,5 @@ def chosen(spec: ClusterSpec) -> Offer:
     Raises :class:`~runcrate_iac.errors.SpecError` where there is none, or its email could not go out.
     """
     refuse_unsendable(spec)
+    refuse_unusable(spec)
     return offer(spec, provider_of(spec))

@@ -65,5 +65,9 @@ class ClusterArgs(TypedDict):
     """Email addresses that are told when the cluster is ready."""
     join_timeout: NotRequired[pulumi.Input[int]]
     """Seconds from the reservation within which all nodes must reach all; default 1500."""
+    artifacts: NotRequired[pulumi.Input[str]]
+    """Path of an artifact directory: what nodes would else download."""
+    ca_certificates: NotRequired[pulumi.Input[Sequence[pulumi.Input[str]]]]
+    """Certificates of authorities, as PEM texts, that the nodes trust beside those of their distribution."""
     faults: NotRequired[pulumi.Input[Sequence[pulumi.Input[Mapping[str, Any]]]]]
     """What the provider is made to do wrong, to rehearse it: the list of the spec file's ``faults``."""

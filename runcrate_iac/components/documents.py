@@ -17,9 +17,9 @@ from runcrate_iac.model.spec import ClusterSpec, explain, parse
 from runcrate_iac.specfile import with_user_keys
 
 FIELDS = {
-    Step.JOIN: {"name", "nodes", "ssh_public_keys", "machine"},
+    Step.JOIN: {"name", "nodes", "ssh_public_keys", "machine", "ca_certificates"},
     Step.STORAGE: {"name", "nodes", "machine"},
-    Step.SOFTWARE: {"name", "nodes", "machine", "software"},
+    Step.SOFTWARE: {"name", "nodes", "machine", "software", "artifacts"},
     Step.CHECK: {"name", "nodes", "machine", "software"},
 }
 """The spec's fields that matter to a step on the nodes: a change of another one does not run it again."""

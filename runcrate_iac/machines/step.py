@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from runcrate_iac.artifacts.store import refuse_unusable
 from runcrate_iac.errors import Leftover, Refused, RuncrateError, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
@@ -34,6 +35,7 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     view = ledger.current(job.spec.name)
     if view is None:
         refuse_unsendable(job.spec)
+        refuse_unusable(job.spec)
         _checked(job, provider)
     else:
         refuse_change(view, job.spec, job.owner)
@@ -49,6 +51,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     """
     spec = job.spec
     refuse_unsendable(spec)
+    refuse_unusable(spec)
     view = ledger.current(spec.name)
     if view is None:
         chosen = _checked(job, provider)

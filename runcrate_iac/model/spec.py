@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationError, ValidationInfo, field_validator
 
 from runcrate_iac.errors import SpecError
+from runcrate_iac.model.authority import certificate
 from runcrate_iac.model.base import Count, Model, no_bool
 from runcrate_iac.model.faults import KINDS, NO_KIND, Fault, checked
 from runcrate_iac.model.keys import public_key
@@ -105,6 +106,10 @@ class ClusterSpec(Model):
     """Email addresses that are told when the cluster is ready (C6)."""
     join_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] | None = None
     """Seconds from the reservation within which all nodes must reach all; default what the offer says (C8)."""
+    artifacts: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4096)] | None = None
+    """The path of an artifact directory on this computer: what nodes would else download (docs/artifacts.md)."""
+    ca_certificates: tuple[Annotated[str, certificate], ...] = ()
+    """Certificates of authorities, as PEM texts, that the nodes trust beside those of their distribution."""
     faults: tuple[Fault, ...] = ()
     """What the provider is made to do wrong, to rehearse it (X8)."""
 
@@ -145,7 +150,7 @@ def explain(error: ValidationError) -> list[str]:
         given = item["input"]
         if item["type"] == NO_KIND:
             path, message, given = f"{path}.fault", "one of " + ", ".join(KINDS), given.get("fault")
-        secret = "ssh_public_keys" in path  # it may be a private key
+        secret = path.startswith(("ssh_public_keys", "ca_certificates"))  # it may be a private key
         shown = "" if secret else _given(given)
         lines.append(f"{path}: {message}{shown}{'; ' + text if text else ''}")
     return lines

@@ -1,0 +1,1 @@
+"""Artifact directories on this computer: read, verified, sealed, and built."""
