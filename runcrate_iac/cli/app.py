@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from runcrate_iac.cli import doctor, down, events, gc, preview, receipt, setup, ssh, status, up
+from runcrate_iac.cli import artifacts, doctor, down, events, gc, preview, receipt, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
 from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.steps import INTERRUPTED
@@ -38,6 +38,7 @@ app.command("events")(events.events)
 app.command("receipt")(receipt.receipt)
 app.command("doctor")(doctor.doctor)
 app.command("setup")(setup.setup)
+app.add_typer(artifacts.app)
 
 
 def main() -> NoReturn:

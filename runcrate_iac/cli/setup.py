@@ -25,8 +25,8 @@ def setup(yes: output.Yes = False, print_env: PrintEnv = False, as_json: output.
     if not print_env:
         packages = doctor.missing_packages()
         if packages and output.confirm(f"Install {' '.join(packages)}?", yes=yes):
-            doctor.install_packages(_say(as_json=as_json))
-        install.install(_say(as_json=as_json))
+            doctor.install_packages(say(as_json=as_json))
+        install.install(say(as_json=as_json))
     engine = install.require()
     if as_json:
         output.document(engine.model_dump(mode="json") | {"env": engine.env()})
@@ -37,7 +37,8 @@ def setup(yes: output.Yes = False, print_env: PrintEnv = False, as_json: output.
         output.console.print(f"Pulumi {engine.version} ({engine.source}) is ready; this computer has what it needs")
 
 
-def _say(*, as_json: bool) -> Report:
+def say(*, as_json: bool) -> Report:
+    """A report that writes each line to standard error, with the seconds since now."""
     begun = time.monotonic()
 
     def say(message: str, node: str | None) -> None:  # noqa: ARG001

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from runcrate_iac.engine import gobuild, install, launchers
+from runcrate_iac.engine import gomodule, install, launchers
 from runcrate_iac.engine.progress import watch
 from runcrate_iac.errors import Failed, ToolMissing
 from runcrate_iac.machines.local import tools
@@ -56,7 +56,7 @@ def needs() -> list[Need]:
         found.append(
             Need(
                 name="Go",
-                found=gobuild.find_go() is not None,
+                found=gomodule.find_go() is not None,
                 what_it_is_for="building Pulumi, where its downloads are out of reach",
                 how_to_get_it="https://go.dev/dl",
             )

@@ -4,3 +4,5 @@ from __future__ import annotations
 
 KUBERNETES = "1.37.2"
 RAY = "2.60.0"
+NODE_PYTHON = "3.13"
+"""The Python of Debian trixie, which the machines of this computer run: what Ray's wheels are fetched for."""

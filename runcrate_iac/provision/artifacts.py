@@ -1,7 +1,7 @@
 """Files of an artifact directory on the nodes: only where a node's differ, checked there, a connection a node.
 
 They go through the system's ssh and not through pyinfra's connection, which is Python's own and shares one processor
-among all nodes. The command is a plain path, since the login shell may be any (F29).
+among all nodes. The command is ``sh -s`` here too, whatever the login shell (F29).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -23,15 +22,15 @@ from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.progress import Step
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.remote import File, ask, converge, files
+from runcrate_iac.provision.remote import ask, converge
 from runcrate_iac.provision.render import render
 from runcrate_iac.provision.waits import TYPES
 
-_RECEIVE = "/usr/local/lib/runcrate/receive"
+_READY = "--- runcrate-iac receives ---"
 _CHUNK = 1 << 18
 _TELL_SECONDS = 2.0
 _WRONG_DIGEST = 3
-"""The exit code of templates/artifacts/receive.sh where a checksum is wrong."""
+"""The exit code of templates/artifacts/receive.sh.j2 where a checksum is wrong."""
 _MB = 10**6
 
 
@@ -67,8 +66,7 @@ def place(here: Context, wanted: Sequence[Artifact]) -> list[str]:
     differing = _differing(wanted, entries)
     if differing:
         kept = " ".join(one.target for one in differing)
-        receiver = files(File(_RECEIVE, render("artifacts/receive.sh"), mode="755"))
-        converge(name="receive artifacts", text=f"{receiver}keep file {kept}\n")
+        converge(name="note what is there", text=f"keep file {kept}\n")
         _copy(here, directory, differing, entries)
     return [one.target for one in differing]
 
@@ -85,17 +83,21 @@ def _differing(wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> list
 
 def _copy(here: Context, directory: Path, wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> None:
     node = here.node.name
-    receive = [_RECEIVE] if here.node.machine.user == "root" else ["sudo", "-n", _RECEIVE]
-    command = ["ssh", "-F", host.data.ssh_config_file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", node, *receive]
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said) as process:
+    shell = ["sh", "-s"] if here.node.machine.user == "root" else ["sudo", "-n", "sh", "-s"]
+    command = ["ssh", "-F", host.data.ssh_config_file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", node, *shell]
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        # Where the pipe breaks, the exit code and the last line say why.
+        with suppress(BrokenPipeError), process:
             assert process.stdin  # noqa: S101 - it was asked for
-            with suppress(BrokenPipeError):  # the exit code and the last line say why
+            assert process.stdout  # noqa: S101 - so was this
+            process.stdin.write(render("artifacts/receive.sh.j2", ready=_READY, wrong_digest=_WRONG_DIGEST).encode())
+            process.stdin.flush()
+            if any(line.rstrip() == _READY.encode() for line in iter(process.stdout.readline, b"")):
                 _send(process.stdin, directory, wanted, entries, lambda what: waiting(node, what))
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-        said.seek(0)
-        lines = said.read().strip().splitlines()
+        process.wait()
+        errors.seek(0)
+        lines = errors.read().strip().splitlines()
     if process.returncode:
         altered = process.returncode == _WRONG_DIGEST
         fact = lines[-1] if lines else f"ssh ended with {process.returncode}"
@@ -110,7 +112,7 @@ def _send(
     entries: Mapping[str, Entry],
     tell: Callable[[str], None],
 ) -> None:
-    """Write what templates/artifacts/receive.sh reads, telling every two seconds how far it is."""
+    """Write what templates/artifacts/receive.sh.j2 reads, telling every two seconds how far it is."""
     total = sum(entries[one.source].bytes for one in wanted)
     sent, told = 0, time.monotonic()
     for one in wanted:

@@ -22,10 +22,8 @@ async def serve(authorized: str, noise: str) -> dict[str, object]:
         child = await asyncio.create_subprocess_exec(
             "sh", "-c", process.command or "", stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
-        output, errors = await child.communicate(await process.stdin.read())
-        process.stdout.write(output)
-        process.stderr.write(errors)
-        process.exit(child.returncode or 0)
+        await process.redirect(child.stdin, child.stdout, child.stderr)
+        process.exit(await child.wait())
 
     server = await asyncssh.listen(
         "127.0.0.1",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from runcrate_iac.engine import gobuild, launchers, official, versions
+from runcrate_iac.engine import gobuild, gomodule, launchers, official, versions
 from runcrate_iac.engine.install import Engine, Source, find, install
 from runcrate_iac.errors import Failed, ToolMissing
 from runcrate_iac.model.progress import Report
@@ -245,7 +245,7 @@ def test_without_go_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     """Neither a download nor Go: the error says what to install."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(official, "reachable", lambda: False)
-    monkeypatch.setattr(gobuild, "find_go", lambda: None)
+    monkeypatch.setattr(gomodule, "find_go", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolMissing, match=r"go\.dev/dl"):
         install(quiet)
@@ -255,9 +255,9 @@ def test_an_old_go_is_no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Go 1.20 cannot fetch the toolchain that the module asks for."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
     executable(tmp_path / "go", "echo go1.20.14")
-    assert gobuild.find_go() is None
+    assert gomodule.find_go() is None
     executable(tmp_path / "go", "echo go1.21.0")
-    assert gobuild.find_go() == str(tmp_path / "go")
+    assert gomodule.find_go() == str(tmp_path / "go")
 
 
 def test_a_launcher_takes_a_python_that_has_what_it_needs(tmp_path: Path) -> None:
