@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -86,6 +87,7 @@ def _copy(here: Context, directory: Path, wanted: Sequence[Artifact], entries: M
     shell = ["sh", "-s"] if here.node.machine.user == "root" else ["sudo", "-n", "sh", "-s"]
     command = ["ssh", "-F", host.data.ssh_config_file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", node, *shell]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        waiting(node, f"asking for a connection to copy {len(wanted)} files")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         # Where the pipe breaks, the exit code and the last line say why.
         with suppress(BrokenPipeError), process:

@@ -6,11 +6,29 @@ A process of its own, so that nothing of it outlives a test. Its shell is this c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from asyncio.subprocess import PIPE
 
 import asyncssh
+
+CHUNK = 1 << 16
+
+
+async def feed(source: asyncssh.SSHReader[bytes], target: asyncio.StreamWriter) -> None:
+    """Give a shell what comes, as it comes; one that has ended needs no more."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        while chunk := await source.read(CHUNK):
+            target.write(chunk)
+            await target.drain()
+    target.close()
+
+
+async def pass_on(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
+    """Send what a shell prints."""
+    while chunk := await source.read(CHUNK):
+        target.write(chunk)
 
 
 async def serve(authorized: str, noise: str) -> dict[str, object]:
@@ -22,8 +40,13 @@ async def serve(authorized: str, noise: str) -> dict[str, object]:
         child = await asyncio.create_subprocess_exec(
             "sh", "-c", process.command or "", stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
-        await process.redirect(child.stdin, child.stdout, child.stderr)
+        assert child.stdin
+        assert child.stdout
+        assert child.stderr
+        feeding = asyncio.create_task(feed(process.stdin, child.stdin))
+        await asyncio.gather(pass_on(child.stdout, process.stdout), pass_on(child.stderr, process.stderr))
         process.exit(await child.wait())
+        feeding.cancel()
 
     server = await asyncssh.listen(
         "127.0.0.1",

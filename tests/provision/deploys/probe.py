@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyinfra import host
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python, server
 
+from runcrate_iac.artifacts import store
 from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.provision import artifacts
+from runcrate_iac.provision.artifacts import Artifact
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files
@@ -29,6 +34,20 @@ def write() -> None:
     here = cluster()
     folder = here.spec.ssh_public_keys[0].split()[-1]
     converge(name="file", text=files(File(f"{folder}/{here.node.name}/file", "it's\n$HOME\n", mode="640")))
+
+
+@deploy("Place")
+def place() -> None:
+    """Bring every artifact into this node's own folder, beside the artifact directory."""
+    here = cluster()
+    directory = Path(here.spec.artifacts or "")
+    folder = directory.parent / here.node.name
+    wanted = [Artifact(path, f"{folder}/{path}", "755") for path in store.read(directory).files]
+
+    def bring() -> None:
+        waiting(host.name, f"differed: {artifacts.place(here, wanted)}")
+
+    python.call(name="bring the artifacts", function=bring)
 
 
 @deploy("Fail")
