@@ -14,6 +14,7 @@ from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.meet import Met, parse, refusals
 from runcrate_iac.provision.remote import File, ask, converge, know, put
 from runcrate_iac.provision.render import render
+from runcrate_iac.provision.trust import trusted
 
 _PACKAGES = ("wireguard-tools", "nftables", "iproute2", "iputils-ping", "openssh-client")
 _UNITS = ("runcrate-firewall.service", "runcrate-mesh.service")
@@ -31,7 +32,8 @@ def mesh() -> None:
     """Join the current node to the private network, with the firewall and SSH between the nodes."""
     here = cluster()
     values = {"node": here.node, "interface": here.plan.interface, "users": _users(here)}
-    converge(name="keys", text=render("network/keys.sh.j2", packages=_PACKAGES, **values))
+    # The first step that installs packages, perhaps through a proxy whose authority is among these.
+    converge(name="keys", text=trusted(here.spec) + render("network/keys.sh.j2", packages=_PACKAGES, **values))
     python.call(name="meet the other nodes", function=_meet, here=here)
     python.call(name="WireGuard, firewall, SSH", function=_configure, here=here)
 
