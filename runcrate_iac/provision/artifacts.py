@@ -28,10 +28,11 @@ from runcrate_iac.provision.render import render
 from runcrate_iac.provision.waits import TYPES
 
 _READY = "--- runcrate-iac receives ---"
+"""What templates/artifacts/receive.sh prints before it takes files."""
 _CHUNK = 1 << 18
 _TELL_SECONDS = 2.0
 _WRONG_DIGEST = 3
-"""The exit code of templates/artifacts/receive.sh.j2 where a checksum is wrong."""
+"""The exit code of templates/artifacts/receive.sh where a checksum is wrong."""
 _MB = 10**6
 
 
@@ -93,7 +94,7 @@ def _copy(here: Context, directory: Path, wanted: Sequence[Artifact], entries: M
         with suppress(BrokenPipeError), process:
             assert process.stdin  # noqa: S101 - it was asked for
             assert process.stdout  # noqa: S101 - so was this
-            process.stdin.write(render("artifacts/receive.sh.j2", ready=_READY, wrong_digest=_WRONG_DIGEST).encode())
+            process.stdin.write(render("artifacts/receive.sh").encode())
             process.stdin.flush()
             if any(line.rstrip() == _READY.encode() for line in iter(process.stdout.readline, b"")):
                 _send(process.stdin, directory, wanted, entries, lambda what: waiting(node, what))
@@ -114,7 +115,7 @@ def _send(
     entries: Mapping[str, Entry],
     tell: Callable[[str], None],
 ) -> None:
-    """Write what templates/artifacts/receive.sh.j2 reads, telling every two seconds how far it is."""
+    """Write what templates/artifacts/receive.sh reads, telling every two seconds how far it is."""
     total = sum(entries[one.source].bytes for one in wanted)
     sent, told = 0, time.monotonic()
     for one in wanted:

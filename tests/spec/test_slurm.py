@@ -308,6 +308,9 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "machine_id": "",
         "count": 8,
         "power_off": "a.timer",
+        "folder": "/certificates",
+        "paths": ["/certificates/runcrate-1.crt"],
+        "marks": ["MIIB"],
         "armed": head,
     }
     scripts = [path for path in paths.bundled("templates").glob("*/*.sh*") if path.parent.name != "network"]

@@ -1,12 +1,12 @@
 # Files come on standard input, each a line `SHA256 BYTES MODE PATH` and then its bytes. A file gets its name only when it is
-# whole and its checksum is right. Exit code {{ wrong_digest }} where that is not so.
+# whole and its checksum is right. Exit code 3 where that is not so.
 set -eu
 LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 umask 022
 receive() {
   # Until this line nothing but the script is sent, since a shell reads ahead.
-  printf '\n%s\n' '{{ ready }}'
+  printf '\n%s\n' '--- runcrate-iac receives ---'
   while read -r sum bytes mode path; do
     part=$path.runcrate-part
     trap 'rm -f "$part"' EXIT
@@ -21,7 +21,7 @@ receive() {
     fi
     if [ "${found%% *}" != "$sum" ]; then
       echo "$path: SHA-256 ${found%% *} came, and $sum is wanted" >&2
-      return {{ wrong_digest }}
+      return 3
     fi
     chmod "$mode" "$part"
     mv -f "$part" "$path"
