@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {"name": "demo", "nodes": 2, "software": "slurm", "machin
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one cluster stay on one worker (pytest-xdist's ``--dist loadgroup``): those of `cluster`, else a file's."""
+    """Tests of one cluster stay on one worker (``--dist loadgroup``): those of `cluster`, else those of a file."""
     for item in items:
         group = "cluster" if "cluster" in getattr(item, "fixturenames", ()) else item.path.stem
         item.add_marker(pytest.mark.xdist_group(group))
