@@ -21,6 +21,7 @@ quickstart: $(READY) ## A Slurm cluster of two virtual machines here, and a job 
 
 test: $(READY) ## Every check: style, types, layers, all rings of tests, the wheel
 	$(BIN)/runcrate-iac setup --yes
+	$(BIN)/python -m tests.artifacts & # what the Kubernetes test installs; it waits for it
 	$(MAKE) check pytest wheel
 
 check: $(READY) ## Style, types, layers, file sizes

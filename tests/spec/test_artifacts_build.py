@@ -168,7 +168,7 @@ def test_a_build_that_fails_leaves_no_half(index: Path, tmp_path: Path) -> None:
 def test_kubernetes_is_copied_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was built once fills any directory, and an altered copy is made good."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = tmp_path / "cache/runcrate-iac/artifacts" / kubernetes.key()
+    made = tmp_path / "cache/runcrate-iac/artifacts" / kubernetes.key() / KUBERNETES_FOLDER
     for path in ("bin/kubeadm", "bin/kubelet", "bin/kubectl", "images/pause.tar"):
         (made / path).parent.mkdir(parents=True, exist_ok=True)
         (made / path).write_text(path)

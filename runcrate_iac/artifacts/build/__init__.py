@@ -1,0 +1,1 @@
+"""Filling an artifact directory on a computer that reaches package registries."""

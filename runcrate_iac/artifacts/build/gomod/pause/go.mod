@@ -1,0 +1,3 @@
+module runcrate/pause
+
+go 1.21
