@@ -23,6 +23,7 @@ from runcrate_iac.model.spec import Kind, MachineSpec
 from runcrate_iac.provision.render import render
 from tests.hosts.conftest import Cluster, Computer
 from tests.machines import listed, release, reserve, until
+from tests.spec.test_authority import made
 
 pytestmark = [pytest.mark.hosts, pytest.mark.skipif(os.geteuid() != 0, reason="containers need root")]
 CONTAINER = MachineSpec(kind=Kind.CONTAINER)
@@ -54,9 +55,11 @@ def read(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def box(any_computer: Computer) -> Cluster:
-    """Two container machines with Slurm, ready."""
+    """Two container machines with Slurm, ready; they trust an authority of the test's."""
     shape = {"kind": "container", "gpu": "H100", "gpus": 8}
-    done = any_computer.run("up", any_computer.spec(name="box", machine=shape), "--yes")
+    authority = made(any_computer.home, "site")
+    spec = any_computer.spec(name="box", machine=shape, ca_certificates=[authority])
+    done = any_computer.run("up", spec, "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     machines = [Machine.model_validate(one) for one in any_computer.status("box")["machines"]]
     return Cluster("box", any_computer, plan(machines), done.stdout + done.stderr)
@@ -96,6 +99,15 @@ def test_containers_are_machines_of_their_own(box: Cluster) -> None:
     ):
         assert box.ssh("node-0", command) != box.ssh("node-1", command)
     assert [box.ssh(f"node-{index}", "systemctl is-system-running") for index in (0, 1)] == ["running\n"] * 2
+
+
+def test_containers_trust_the_authority_of_the_spec(box: Cluster) -> None:
+    """What reads the system's certificates on a node finds the one that `ca_certificates` names."""
+    program = (
+        "import ssl; print([c for c in ssl.create_default_context().get_ca_certs() if 'site' in str(c['subject'])])"
+    )
+    for node in ("node-0", "node-1"):
+        assert "'site'" in box.ssh(node, f'python3 -c "{program}"')
 
 
 def test_slurm_gives_simulated_gpus_of_both_containers(box: Cluster) -> None:

@@ -58,7 +58,7 @@ class Here:
 
     def moved(self, text: str) -> str:
         """The script with the system's folders here."""
-        for folder in ("/var/lib/", "/usr/local/lib/", "/proc/sys/", "/etc/"):
+        for folder in ("/var/lib/", "/usr/local/lib/", "/usr/local/share/", "/proc/sys/", "/etc/"):
             text = text.replace(folder, f"{self.root}{folder}")
         return text.replace(" PATH=", f" PATH={self.root}/usr/bin:")
 
