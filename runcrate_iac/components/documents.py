@@ -1,6 +1,7 @@
 """The documents that a cluster's steps read, as pure functions of the declared arguments."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -35,6 +36,8 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     """
     fields = {key: value for key, value in args.items() if key not in ("machines", "cluster_name")}
     fields["name"] = args.get("cluster_name") or name
+    if isinstance(fields.get("artifacts"), str):  # the steps run in folders of their own
+        fields["artifacts"] = str(Path(fields["artifacts"]).absolute())
     if args.get("machines") is not None:
         given = given_machines(f"Cluster {name}", args["machines"])
         fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
