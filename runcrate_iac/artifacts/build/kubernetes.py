@@ -43,21 +43,9 @@ _OTHERS = {
 """Go module: its package, the program's path in the image, and the image that kubeadm of this version asks for."""
 _PACKAGES = ("base-files", "busybox-static", "nftables")
 _APPLETS = (
-    "cat",
-    "date",
-    "echo",
-    "env",
-    "grep",
-    "hostname",
-    "httpd",
-    "ip",
-    "ls",
-    "nc",
-    "nslookup",
-    "ping",
-    "sh",
-    "sleep",
-    "wget",
+    "awk basename cat chmod cp cut date dd df dirname du env false find free grep head hostname httpd id ip kill ln ls "
+    "md5sum mkdir mount mv nc nproc nslookup ping ps pwd readlink rm rmdir sed seq sh sha256sum sleep sort stat sync "
+    "tail tar tee telnet test timeout touch tr true uname uniq vi wc wget xargs"
 )
 
 
@@ -135,7 +123,7 @@ def _images(programs: Path, base: Path) -> list[Image]:
         Image(names, programs / "kube-control-plane", first, links=dict.fromkeys(others, first)),
         Image(proxy, programs / "kube-proxy", "/usr/local/bin/kube-proxy", base),
         *(Image((f"{_REGISTRY}/{name}",), programs / key, path) for key, (_, path, name) in _OTHERS.items()),
-        Image((TOOLS_IMAGE,), tools, "/bin/busybox", links={f"/bin/{name}": "busybox" for name in _APPLETS}),
+        Image((TOOLS_IMAGE,), tools, "/bin/busybox", links={f"/bin/{name}": "busybox" for name in _APPLETS.split()}),
     ]
 
 
