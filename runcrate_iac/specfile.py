@@ -39,6 +39,8 @@ def read_document(path: Path | str) -> dict[str, Any]:
     machine = document.get("machine")
     if isinstance(machine, dict) and isinstance(machine.get("image"), str):
         machine["image"] = str(_beside(path.parent, machine["image"]))
+    if isinstance(document.get("setup"), str):
+        document["setup"] = str(_beside(path.parent, document["setup"]))
     if isinstance(document.get("faults"), str):
         what = "`faults` is a list, or the path of a YAML file with one"
         document["faults"] = _read_yaml(_beside(path.parent, document["faults"]), what)
@@ -68,7 +70,35 @@ def read_spec(path: Path | str, **overrides: Any) -> dict[str, Any]:
 
 def load(path: Path | str, **overrides: Any) -> ClusterSpec:
     """The spec in a YAML file, with the user's own ssh keys where it names none; overrides as in :func:`read_spec`."""
-    return with_user_keys(parse(read_spec(path, **overrides), str(path)))
+    spec = with_user_keys(parse(read_spec(path, **overrides), str(path)))
+    script_of(spec)
+    return spec
+
+
+def script_of(spec: ClusterSpec) -> str | None:
+    """The text of the set-up script as it is now, with a line break at its end; None where the spec has none.
+
+    Raises :class:`SpecError` where it can't be read or can't run, never with what is in it.
+    """
+    if spec.setup is None:
+        return None
+    try:
+        text = _text(Path(spec.setup), MOST_BYTES)
+    except UnicodeDecodeError:
+        raise SpecError(f"setup: {spec.setup}: it is not text", "name a script, such as ./setup.sh") from None
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise SpecError(f"setup: {spec.setup}: {fact}", "name a script, such as ./setup.sh") from None
+    if not text.strip() or "\0" in text:
+        raise SpecError(f"setup: {spec.setup}: it is {'not text' if text.strip() else 'empty'}", "name a script")
+    if text.partition("\n")[0].endswith("\r"):
+        raise SpecError(f"setup: {spec.setup}: it has the line ends of Windows", f"dos2unix {spec.setup}")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def absolute(path: str) -> str:
+    """A path of a program's arguments: relative to where it runs."""
+    return str(_beside(Path.cwd(), path))
 
 
 def with_user_keys(spec: ClusterSpec) -> ClusterSpec:

@@ -20,7 +20,7 @@ from runcrate_iac.ledger.view import Note
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
-from runcrate_iac.model.spec import Software, explain
+from runcrate_iac.model.spec import explain
 
 INTERRUPTED = 130
 
@@ -70,7 +70,7 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     seconds = round(time.monotonic() - begun, 1)
     note_end(ledger, cluster, view.cluster_id, outcome, seconds)
     state = (ledger.current(cluster) or view).state
-    if happened := after_step(state, step, ok=outcome.ok, bare=view.spec.software is Software.NONE):
+    if happened := after_step(state, step, ok=outcome.ok, bare=view.spec.bare):
         after = ledger.record(cluster, view.cluster_id, happened, step=step)
         if after.state is State.READY and after.spec.notify:
             error = notify.send(notify.message(after))

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from runcrate_iac.cli import artifacts, doctor, down, events, gc, preview, receipt, setup, ssh, status, up
+from runcrate_iac.cli import artifacts, doctor, down, events, gc, preview, receipt, retry, setup, ssh, status, up
 from runcrate_iac.errors import Failed, RuncrateError
 from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.steps import INTERRUPTED
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 app.command("up")(up.up)
 app.command("preview")(preview.preview)
+app.command("retry")(retry.retry)
 app.command("status")(status.status)
 app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
 app.command("down")(down.down)

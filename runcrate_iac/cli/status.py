@@ -80,6 +80,8 @@ def _show(view: View, machines: dict[str, MachineState]) -> None:
     output.table(("node", "private address", "machine"), rows)
     for condition in broken(view.conditions):
         output.console.print(f"[red]✗[/] {escape(sentence(condition))}")
+        for line in condition.log:
+            output.console.print(f"    {escape(line)}")
 
 
 def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:

@@ -38,6 +38,7 @@ def up(spec: Spec, join_timeout: JoinTimeout = None, yes: output.Yes = False, as
     software: slurm          # slurm | none
     provider: local
     machine: {kind: vm, gpu: H100, gpus: 8}
+    setup: ./setup.sh        # optional: runs as root on every node, after the software
     """  # noqa: D301 - the \b is for click: it keeps the lines
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
 

@@ -69,5 +69,9 @@ class ClusterArgs(TypedDict):
     """Path of an artifact directory: what nodes would else download."""
     ca_certificates: NotRequired[pulumi.Input[Sequence[pulumi.Input[str]]]]
     """Certificates of authorities, as PEM texts, that the nodes trust beside those of their distribution."""
+    setup: NotRequired[pulumi.Input[str]]
+    """Path of a script on the computer that runs Pulumi; it runs as root on every node after the software."""
+    setup_timeout: NotRequired[pulumi.Input[int]]
+    """Seconds that the set-up script may take on a node; default 3600."""
     faults: NotRequired[pulumi.Input[Sequence[pulumi.Input[Mapping[str, Any]]]]]
     """What the provider is made to do wrong, to rehearse it: the list of the spec file's ``faults``."""

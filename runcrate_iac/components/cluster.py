@@ -1,4 +1,4 @@
-"""The cluster as a Pulumi component: machines, join, storage, software and check, a resource each."""
+"""The cluster as a Pulumi component: machines, join, storage, software, set-up script and check, a resource each."""
 
 import json
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
 
 NO_ARGS = ClusterArgs()
+_ON_NODES = (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.SETUP, Step.CHECK)
 
 
 class Cluster(pulumi.ComponentResource):
@@ -48,8 +49,13 @@ class Cluster(pulumi.ComponentResource):
         spec = pulumi.Output.from_input(declared).apply(lambda values: documents.spec_of(name, values))
         made = self._machines(name, declared, spec)
         last: pulumi.Resource | None = None
-        for step in (Step.JOIN, Step.STORAGE, Step.SOFTWARE, Step.CHECK):
+        scripted = declared.get("setup") is not None
+        for step in _ON_NODES:
+            if step is Step.SETUP and not scripted:
+                continue
             document = pulumi.Output.all(spec, made).apply(partial(_step_document, step, owner()))
+            if step in documents.SCRIPTED and scripted:
+                document = pulumi.Output.secret(document)
             depends = pulumi.ResourceOptions(parent=self, depends_on=[last] if last else None)
             # Machines of the program's own stay: destroying makes them what they were before the join.
             delete = "leave" if step is Step.JOIN and declared.get("machines") is not None else None

@@ -1,6 +1,7 @@
 """The documents that a cluster's steps read, as pure functions of the declared arguments."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,16 +15,22 @@ from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
+from runcrate_iac.model.repair import repeats
 from runcrate_iac.model.spec import ClusterSpec, explain, parse
-from runcrate_iac.specfile import with_user_keys
+from runcrate_iac.specfile import absolute, script_of, with_user_keys
 
 FIELDS = {
     Step.JOIN: {"name", "nodes", "ssh_public_keys", "machine", "ca_certificates"},
     Step.STORAGE: {"name", "nodes", "machine"},
     Step.SOFTWARE: {"name", "nodes", "machine", "software", "artifacts"},
-    Step.CHECK: {"name", "nodes", "machine", "software"},
+    Step.SETUP: {"name", "nodes", "machine", "setup", "setup_timeout"},
+    Step.CHECK: {"name", "nodes", "machine", "software", "artifacts", "setup", "setup_timeout"},
 }
-"""The spec's fields that matter to a step on the nodes: a change of another one does not run it again."""
+"""The spec's fields that matter to a step on the nodes: a change of another one does not run it again. The check
+has all that software and script have: where one of them runs again on a ready cluster, it makes the cluster ready again."""
+
+SCRIPTED = frozenset({Step.SETUP, Step.CHECK})
+"""Steps whose document tells of the set-up script, and is a secret where there is one."""
 
 _WORD = r"^[A-Za-z0-9._:%-]+$"
 """A host name or an address."""
@@ -41,7 +48,11 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     if args.get("machines") is not None:
         given = given_machines(f"Cluster {name}", args["machines"])
         fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
-    return with_user_keys(parse(fields, source=f"Cluster {name}"))
+    if isinstance(fields.get("setup"), str):
+        fields["setup"] = absolute(fields["setup"])
+    spec = with_user_keys(parse(fields, source=f"Cluster {name}"))
+    script_of(spec)
+    return spec
 
 
 def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
@@ -88,23 +99,29 @@ def _given_machine(source: str, index: int, args: Any) -> Machine:
     return Machine(index=index, id=f"{one.address}:{one.port}", host=one.address, **fields)
 
 
-def repairs(name: str, owner: str) -> int:
-    """How often this stack's cluster was released or lost a node, by the ledger: what makes the steps run again."""
+def repairs(name: str, owner: str, step: Step) -> int:
+    """How often this stack's cluster was released, or found in need of this step: one more, and it runs again."""
     entries = Ledger().entries(name)
     view = fold(entries)
     ended = sum(entry.type == Happened.RELEASED for entry in entries)
-    return ended + (view.losses if view is not None and view.owner == owner and not view.over else 0)
+    return ended + (repeats(view.repeats, step) if view is not None and view.owner == owner and not view.over else 0)
 
 
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:
     """The machines step's input."""
     machines = given_machines(f"Cluster {spec.name}", given or ())
-    job = MachinesJob(spec=spec, owner=owner, given=machines, repairs=repairs(spec.name, owner))
+    job = MachinesJob(spec=spec, owner=owner, given=machines, repairs=repairs(spec.name, owner, Step.MACHINES))
     return job.model_dump_json()
 
 
 def step_document(spec: ClusterSpec, step: Step, owner: str, made: str) -> str:
     """The input of a step on the nodes, from the machines step's output."""
-    machines = Made.model_validate_json(made)
-    document = StepInput(spec=relevant(spec, step), made=machines, repairs=repairs(spec.name, owner))
+    script = script_of(spec) if step in SCRIPTED else None
+    document = StepInput(
+        spec=relevant(spec, step),
+        made=Made.model_validate_json(made),
+        repairs=repairs(spec.name, owner, step),
+        script=script if step is Step.SETUP else None,
+        script_digest=sha256(script.encode()).hexdigest() if script else None,
+    )
     return document.model_dump_json()

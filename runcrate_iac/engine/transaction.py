@@ -25,12 +25,13 @@ from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.watch import Watch
-from runcrate_iac.model.conditions import Condition, broken, sentence
+from runcrate_iac.model.conditions import Condition, broken, told
 from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
 from runcrate_iac.model.progress import Event, Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import journals
+from runcrate_iac.specfile import script_of
 
 UNFINISHED = (State.PROVISIONING, State.FAILED, State.TERMINATING)
 """States of a cluster that Pulumi may not know of."""
@@ -69,6 +70,30 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
         if view is None:
             raise Failed(f"{spec.name} was ended while it came up")
         return view, changed
+
+
+def retry(name: str, engine: Engine, on_event: OnEvent) -> tuple[View, int]:
+    """Do again what is not done of a joined cluster, as it was declared last; its set-up script is read anew.
+
+    Returns as :func:`up` does; a cluster that is ready is left alone. Raises as :func:`up` does, and :class:`Refused`
+    where there is nothing to go on with, or another stack has to.
+    """
+    view = Ledger().current(name)
+    if view is None:
+        raise Refused(f"{name} is not up", "bring it up: runcrate-iac up SPEC")
+    if view.owner != owner(name):
+        raise Refused(f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi up` in that project")
+    if view.state is State.PROVISIONING:
+        raise Refused(
+            f"{name} has not joined since {view.reserved_at:%Y-%m-%d %H:%M} UTC",
+            f"wait for its `up`; where that was killed, run it again, or runcrate-iac down {name}",
+        )
+    if view.state not in (State.INSTALLING, State.READY, State.DEGRADED):
+        raise Refused(f"{name} is {view.state}", f"runcrate-iac down {name}, then bring it up again")
+    if view.state is State.READY:
+        return view, 0
+    script_of(view.spec)
+    return up(view.spec, engine, on_event)
 
 
 def down(name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True) -> View | None:
@@ -189,7 +214,7 @@ class _News:
         self.reserved = any(entry.type == Happened.RESERVED for entry in entries) or not fresh
         failed = [entry.data for entry in entries if entry.type == Note.STEP_ENDED and not entry.data["ok"]]
         found = [Condition.model_validate(c) for c in failed[-1]["conditions"]] if failed else []
-        facts = "\n".join(sentence(condition) for condition in broken(found))
+        facts = told(found)
         nodes = dict.fromkeys(condition.node for condition in broken(found) if condition.node)
         self.logs = [tail for node in nodes if entries and (tail := journals.tail(entries[0].cluster, node))]
         self.interrupted = isinstance(error, _Interrupted)
@@ -219,5 +244,5 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
             view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
     raise Degraded(
         f"{spec.name} is {view.state}: {news.what}",
-        news.remedy or f"mend that, then run the same `up` again: {spec.name}",
+        news.remedy or f"mend that, then run: runcrate-iac retry {spec.name}",
     ) from news.error

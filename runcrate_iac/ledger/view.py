@@ -16,6 +16,7 @@ from runcrate_iac.model.lifecycle import ENDED, Happened, State, advance, start
 from runcrate_iac.model.money import FREE, Money
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Step
+from runcrate_iac.model.repair import first_to_repeat
 from runcrate_iac.model.spec import ClusterSpec
 
 
@@ -88,6 +89,8 @@ class View(Model):
     """Ids of machines that are proved gone."""
     losses: int = 0
     """How often a node or its machine was found lost after the common moment."""
+    repeats: dict[Step, int] = Field(default_factory=dict)
+    """How often what was found after the common moment made a step, and those after it, necessary again."""
     released: bool = False
     """The provider was asked and nothing is left."""
     findings: dict[Step, tuple[Condition, ...]] = Field(default_factory=dict)
@@ -182,14 +185,28 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
             change["made"] = {data["machine"]: data["node"], **view.made}
         case Note.MACHINE_LOST:
             change["losses"] = view.losses + 1
+            change["repeats"] = _once_more(view, Step.MACHINES)
         case Note.SPEC_CHANGED:
             change["spec"] = ClusterSpec.model_validate(data["spec"])
         case Note.STEP_ENDED:
-            found = tuple(Condition.model_validate(c) for c in data["conditions"])
-            change["findings"] = {**view.findings, Step(data["step"]): found}
+            change = _step_ended(view, data)
         case kind if kind in Happened.__members__.values():
             change = _advance(view, Happened(kind), entry.at)
+            if kind == Happened.NODE_LOST and "step" not in data:  # a step's own findings say what it needs
+                change["repeats"] = _once_more(view, Step.MACHINES)
     return change
+
+
+def _step_ended(view: View, data: dict[str, Any]) -> dict[str, Any]:
+    step, found = Step(data["step"]), tuple(Condition.model_validate(c) for c in data["conditions"])
+    change: dict[str, Any] = {"findings": {**view.findings, step: found}}
+    if not data["ok"] and view.joined_at is not None:
+        change["repeats"] = _once_more(view, first_to_repeat(step, found))
+    return change
+
+
+def _once_more(view: View, step: Step) -> dict[Step, int]:
+    return {**view.repeats, step: view.repeats.get(step, 0) + 1}
 
 
 def _advance(view: View, happened: Happened, at: datetime) -> dict[str, Any]:

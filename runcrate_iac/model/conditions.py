@@ -29,6 +29,8 @@ class Condition(Model):
     remedy: str = ""
     """What to do about it."""
     node: str | None = None
+    log: tuple[str, ...] = ()
+    """The last lines that whatever failed has printed."""
 
 
 def not_joined(node: str, reason: str, message: str, remedy: str) -> Condition:
@@ -47,3 +49,18 @@ def sentence(condition: Condition) -> str:
     where = f"{condition.node}: " if condition.node and condition.node not in fact else ""
     remedy = f" — remedy: {condition.remedy}" if condition.remedy else ""
     return f"{where}{fact}{remedy}"
+
+
+LOGS_TOLD = 3
+"""Nodes whose log lines are told with an error: more than that nobody reads, and they are often alike."""
+
+
+def told(conditions: Iterable[Condition]) -> str:
+    """Those that are broken, a sentence each, and under the first few what was printed last."""
+    lines, logs = list[str](), 0
+    for condition in broken(conditions):
+        lines.append(sentence(condition))
+        logs += bool(condition.log)
+        if logs <= LOGS_TOLD:
+            lines += [f"    {line}" for line in condition.log]
+    return "\n".join(lines)

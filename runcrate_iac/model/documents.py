@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import Field
+
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine
@@ -39,4 +41,8 @@ class StepInput(Model):
     spec: ClusterSpec
     made: Made
     repairs: int = 0
-    """As in :class:`MachinesJob`."""
+    """How often this step, or one before it, has to run again by what was found (see ``model.repair``)."""
+    script: str | None = Field(default=None, repr=False)
+    """The text of the user's set-up script, for that step; there may be secrets in it."""
+    script_digest: str | None = None
+    """SHA-256 of it: another script, and the cluster is checked again."""

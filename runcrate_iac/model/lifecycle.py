@@ -102,13 +102,13 @@ def before_step(state: State, step: Step) -> Happened | None:
     """What it means for the cluster's state that this step starts; None where nothing changes."""
     if state is State.DEGRADED and step not in RELEASES:
         return Happened.INSTALL_RETRIED
-    if state is State.READY and step is Step.SOFTWARE:
+    if state is State.READY and step in (Step.SOFTWARE, Step.SETUP):
         return Happened.INSTALL_RETRIED
     return None
 
 
 def after_step(state: State, step: Step, *, ok: bool, bare: bool) -> Happened | None:
-    """What it means that this step ended; ``bare`` where the cluster has no software (C5)."""
+    """What it means that this step ended; ``bare`` where nothing has to follow the join (C5)."""
     if ok and step is Step.JOIN and state is State.PROVISIONING:
         return Happened.JOINED_BARE if bare else Happened.JOINED
     if ok and step is Step.CHECK and state is State.INSTALLING:

@@ -19,6 +19,8 @@ class Step(StrEnum):
     JOIN = "join"
     STORAGE = "storage"
     SOFTWARE = "software"
+    SETUP = "setup"
+    """The user's own set-up script, where there is one."""
     CHECK = "check"
 
 

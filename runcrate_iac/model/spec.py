@@ -110,8 +110,17 @@ class ClusterSpec(Model):
     """The path of an artifact directory on this computer: what nodes would else download (docs/artifacts.md)."""
     ca_certificates: tuple[Annotated[str, certificate], ...] = ()
     """Certificates of authorities, as PEM texts, that the nodes trust beside those of their distribution."""
+    setup: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4096)] | None = None
+    """The path of a script on this computer that runs as root on every node after the software (C9)."""
+    setup_timeout: Annotated[Count, Field(ge=1, le=24 * 3600)] = 3600
+    """Seconds that it may take on a node. The longest that users report are half of the default (F40)."""
     faults: tuple[Fault, ...] = ()
     """What the provider is made to do wrong, to rehearse it (X8)."""
+
+    @property
+    def bare(self) -> bool:
+        """Nothing follows the join that a user waits for: ready at the common moment (C5)."""
+        return self.software is Software.NONE and self.setup is None
 
     @field_validator("ssh_public_keys")
     @classmethod

@@ -6,6 +6,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import NetworkPlan
 from runcrate_iac.model.progress import Event, Outcome, Step
@@ -24,6 +26,8 @@ class Job(Model):
     """The cluster's ssh_config: names every node, its port, user, key and known_hosts, host keys strict."""
     deadline: float
     """Seconds since the epoch after which the step is ended."""
+    script: str | None = Field(default=None, repr=False)
+    """The text of the user's set-up script, for that step."""
     arm: bool = False
     """The machines have no lease of their own: the join arms one first, until this deadline (X2)."""
 

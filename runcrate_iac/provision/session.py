@@ -196,6 +196,7 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
         "runcrate_plan": job.plan.model_dump(mode="json"),
         "runcrate_index": node.index,
         "runcrate_cluster_id": job.cluster_id,
+        "runcrate_script": job.script,
         "runcrate_lease": job.deadline if job.arm else None,
         "_sudo": machine.user != "root",
         **connection,

@@ -8,12 +8,20 @@ from runcrate_iac.model import network
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.progress import Event, Outcome, Step
+from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import run, ssh
 from runcrate_iac.provision.job import Job
 from runcrate_iac.provision.waits import TYPES
 
 SECONDS = {Step.JOIN: 25 * 60.0, Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
 """How long a step after the common moment may take; the first join has the cluster's own deadline (C8)."""
+MARGIN = 120.0
+"""Seconds for the nodes to be reached, and to end a set-up script that is out of time and tell of it."""
+
+
+def seconds(step: Step, spec: ClusterSpec) -> float:
+    """How long the step may take after the common moment; a set-up script has the limit that the user gave it (F40)."""
+    return spec.setup_timeout + MARGIN if step is Step.SETUP else SECONDS[step]
 
 
 def perform(
@@ -42,7 +50,8 @@ def perform(
         spec=document.spec,
         plan=plan,
         ssh_config=ssh.write(document.spec.name, plan),
-        deadline=now + SECONDS[step] if joined else document.made.deadline.timestamp(),
+        deadline=now + seconds(step, document.spec) if joined else document.made.deadline.timestamp(),
+        script=document.script,
         arm=given and step is Step.JOIN and not joined,
     )
     return run.run(job, on_event, dead)

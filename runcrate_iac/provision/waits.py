@@ -15,6 +15,7 @@ TYPES = {
     Step.JOIN: "Joined",
     Step.STORAGE: "StorageReady",
     Step.SOFTWARE: "SoftwareInstalled",
+    Step.SETUP: "SetUp",
     Step.CHECK: "Checked",
 }
 """The condition that each step is about."""

@@ -53,7 +53,12 @@ def deploys(job: Job) -> list[str]:
         ],
         Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "gpus.gpus"],
         Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
-        Step.CHECK: ["reach.reach", "checks.checks", *(["slurm.check"] if slurm else [])],
+        Step.SETUP: ["setup.setup"],
+        Step.CHECK: [
+            *("reach.reach", "checks.checks"),
+            *(["slurm.check"] if slurm else []),
+            *(["setup.check"] if job.spec.setup else []),
+        ],
     }[job.step]
 
 
