@@ -104,7 +104,9 @@ def repairs(name: str, owner: str, step: Step) -> int:
     entries = Ledger().entries(name)
     view = fold(entries)
     ended = sum(entry.type == Happened.RELEASED for entry in entries)
-    return ended + (repeats(view.repeats, step) if view is not None and view.owner == owner and not view.over else 0)
+    if view is None or view.owner != owner or view.over:
+        return ended
+    return ended + view.losses + repeats(view.repeats, step)
 
 
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:

@@ -25,7 +25,7 @@ from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.watch import Watch
-from runcrate_iac.model.conditions import Condition, broken, told
+from runcrate_iac.model.conditions import Condition, broken, sentences
 from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
 from runcrate_iac.model.progress import Event, Step
@@ -214,7 +214,7 @@ class _News:
         self.reserved = any(entry.type == Happened.RESERVED for entry in entries) or not fresh
         failed = [entry.data for entry in entries if entry.type == Note.STEP_ENDED and not entry.data["ok"]]
         found = [Condition.model_validate(c) for c in failed[-1]["conditions"]] if failed else []
-        facts = told(found)
+        facts = sentences(found)
         nodes = dict.fromkeys(condition.node for condition in broken(found) if condition.node)
         self.logs = [tail for node in nodes if entries and (tail := journals.tail(entries[0].cluster, node))]
         self.interrupted = isinstance(error, _Interrupted)

@@ -90,7 +90,7 @@ class View(Model):
     losses: int = 0
     """How often a node or its machine was found lost after the common moment."""
     repeats: dict[Step, int] = Field(default_factory=dict)
-    """How often what was found after the common moment made a step, and those after it, necessary again."""
+    """How often what a step found after the common moment made that step, and those after it, necessary again."""
     released: bool = False
     """The provider was asked and nothing is left."""
     findings: dict[Step, tuple[Condition, ...]] = Field(default_factory=dict)
@@ -185,15 +185,12 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
             change["made"] = {data["machine"]: data["node"], **view.made}
         case Note.MACHINE_LOST:
             change["losses"] = view.losses + 1
-            change["repeats"] = _once_more(view, Step.MACHINES)
         case Note.SPEC_CHANGED:
             change["spec"] = ClusterSpec.model_validate(data["spec"])
         case Note.STEP_ENDED:
             change = _step_ended(view, data)
         case kind if kind in Happened.__members__.values():
-            change = _advance(view, Happened(kind), entry.at)
-            if kind == Happened.NODE_LOST and "step" not in data:  # a step's own findings say what it needs
-                change["repeats"] = _once_more(view, Step.MACHINES)
+            change = _advance(view, Happened(kind), entry.at, by_step="step" in data)
     return change
 
 
@@ -201,19 +198,16 @@ def _step_ended(view: View, data: dict[str, Any]) -> dict[str, Any]:
     step, found = Step(data["step"]), tuple(Condition.model_validate(c) for c in data["conditions"])
     change: dict[str, Any] = {"findings": {**view.findings, step: found}}
     if not data["ok"] and view.joined_at is not None:
-        change["repeats"] = _once_more(view, first_to_repeat(step, found))
+        first = first_to_repeat(step, found)
+        change["repeats"] = {**view.repeats, first: view.repeats.get(first, 0) + 1}
     return change
 
 
-def _once_more(view: View, step: Step) -> dict[Step, int]:
-    return {**view.repeats, step: view.repeats.get(step, 0) + 1}
-
-
-def _advance(view: View, happened: Happened, at: datetime) -> dict[str, Any]:
+def _advance(view: View, happened: Happened, at: datetime, *, by_step: bool) -> dict[str, Any]:
     change: dict[str, Any] = {"state": advance(view.state, happened), "since": at}
     if happened in (Happened.JOINED, Happened.JOINED_BARE):
         change["joined_at"] = at
-    if happened is Happened.NODE_LOST:
+    if happened is Happened.NODE_LOST and not by_step:  # a step's findings say which steps are needed again
         change["losses"] = view.losses + 1
     if happened is Happened.RELEASED:
         change |= {"released": True, "ended_at": at}

@@ -55,7 +55,7 @@ LOGS_TOLD = 3
 """Nodes whose log lines are told with an error: more than that nobody reads, and they are often alike."""
 
 
-def told(conditions: Iterable[Condition]) -> str:
+def sentences(conditions: Iterable[Condition]) -> str:
     """Those that are broken, a sentence each, and under the first few what was printed last."""
     lines, logs = list[str](), 0
     for condition in broken(conditions):

@@ -13,7 +13,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.model.conditions import broken, told
+from runcrate_iac.model.conditions import broken, sentences
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.progress import RELEASES, Outcome, Step
@@ -46,7 +46,7 @@ def main() -> None:
         raise
     if not outcome.ok:
         wrong = broken(outcome.conditions)
-        facts = told(wrong)
+        facts = sentences(wrong)
         if outcome.step in RELEASES:
             nodes = dict.fromkeys(condition.node for condition in wrong if condition.node)
             facts += _give_up(document.spec.name, list(nodes), facts)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runcrate_iac import steps
+from runcrate_iac.components.documents import repairs
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow
@@ -110,3 +111,45 @@ def test_the_news_of_a_step_can_be_followed(ledger: Ledger) -> None:
         (Step.CHECK, Mark.FAILED, "node-1"),
         (Step.CHECK, Mark.FAILED, None),
     ]
+
+
+def test_a_failed_set_up_script_degrades_a_ready_cluster(ledger: Ledger) -> None:
+    """A script that fails after a change makes it degraded; once it and the check are well it is ready (C9)."""
+    step(ledger, Step.JOIN)
+    step(ledger, Step.CHECK)
+    assert step(ledger, Step.SETUP, LOST) is State.DEGRADED
+    assert [step(ledger, which) for which in (Step.SETUP, Step.CHECK)] == [State.INSTALLING, State.READY]
+
+
+def found(kind: str) -> Condition:
+    """A finding of this type."""
+    return LOST.model_copy(update={"type": kind})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "needed"),
+    [
+        (["MpiRuns"], ["software", "setup", "check"]),
+        (["SetUp"], ["setup", "check"]),
+        (["MpiRuns", "SharedMounted"], ["storage", "software", "setup", "check"]),
+        (["Joined"], ["join", "storage", "software", "setup", "check"]),
+        (["Checked"], list(Step)),
+    ],
+)
+def test_what_a_check_finds_says_which_steps_run_again(ledger: Ledger, kinds: list[str], needed: list[str]) -> None:
+    """A retry begins with the step that mends what was found, and leaves those before it alone (X5)."""
+    step(ledger, Step.JOIN)
+    step(ledger, Step.CHECK)
+    before = [repairs("demo", "o/p/s", which) for which in Step]
+    step(ledger, Step.CHECK, *map(found, kinds))
+    after = [repairs("demo", "o/p/s", which) for which in Step]
+    assert [which for which, old, new in zip(Step, before, after, strict=True) if old != new] == needed
+
+
+def test_a_step_that_failed_runs_again_whatever_is_declared(ledger: Ledger) -> None:
+    """After a failed update the step runs again even where the spec goes back to what it was (C9)."""
+    step(ledger, Step.JOIN)
+    before = repairs("demo", "o/p/s", Step.SETUP)
+    step(ledger, Step.SETUP, found("SetUp"))
+    assert repairs("demo", "o/p/s", Step.SETUP) > before
+    assert repairs("demo", "o/p/s", Step.SOFTWARE) == before
