@@ -49,7 +49,7 @@ def verdicts(
             if addresses.get(peer.name) != peer.address
         ],
         f"{len(plan.nodes)} names mean their private addresses",
-        "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf, or run the join step again",
+        "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf, then `retry` (or `pulumi up`)",
     )
     present = int(next(iter(all_of("gpus")), "0"))
     simulated = " simulated" if node.machine.gpus_simulated else ""
@@ -58,14 +58,16 @@ def verdicts(
         "WrongGpuCount",
         [f"{present} of {gpus}{simulated} GPUs"] if present != gpus else [],
         f"{gpus}{simulated} GPUs",
-        "run the storage step again" if simulated else "look for Xid errors in the kernel's log; replace the machine",
+        "`retry` (or `pulumi up`) makes them"
+        if simulated
+        else "look for Xid errors in the kernel's log; replace the machine",
     )
     verdict(
         "HostfileRight",
         "WrongHostfile",
         [f"{hostfile[0]} is not what the cluster is"] if all_of("hostfile") != list(hostfile[1]) else [],
         "the hostfile names every node",
-        "run the storage step again",
+        "`retry` (or `pulumi up`) writes it",
     )
     if not shared:
         return conditions

@@ -138,7 +138,7 @@ def credentials(node: Node, lines: Sequence[str]) -> Condition:
         status=Status.FALSE if bad or not told else Status.TRUE,
         reason="CredentialRefused" if bad or not told else "SameKey",
         message=next(iter(bad), f"decodes what {', '.join(told) or 'no node'} encoded"),
-        remedy="run the software step again: it gives every node the head's key" if bad else "",
+        remedy="`retry` (or `pulumi up`) mends it: the software step gives every node the head's key" if bad else "",
         node=node.name,
     )
 

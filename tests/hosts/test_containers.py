@@ -141,6 +141,21 @@ def test_the_private_network_comes_back(box: Cluster) -> None:
     assert box.ssh("node-1", "test -c /dev/simulated-gpu0 && systemctl is-system-running") == "running\n"
 
 
+def test_a_retry_mends_only_what_is_broken(box: Cluster) -> None:
+    """slurmd stopped on node-1: the check degrades, `retry` starts it there, and nothing else starts over (C9, X5)."""
+    units = "systemctl show -P ActiveEnterTimestampMonotonic munge slurmd slurmctld runcrate-mesh"
+    before = [box.ssh(node, units).split() for node in ("node-0", "node-1")]
+    box.ssh("node-1", "sudo systemctl stop slurmd")
+    done = box.computer.run("status", "box", "--check")
+    assert (done.returncode, "node-1" in done.stdout) == (4, True)
+    done = box.computer.run("retry", "box")
+    assert (done.returncode, "join: started" in done.stderr) == (0, False), done.stderr
+    after = [box.ssh(node, units).split() for node in ("node-0", "node-1")]
+    assert after[0] == before[0]
+    assert [old == new for old, new in zip(before[1], after[1], strict=True)] == [True, False, True, True]
+    assert box.computer.run("retry", "box").stdout.count("nothing to do") == 1
+
+
 def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     """A container that nobody commits powers itself off, and starts again from its disk as the same machine (X2)."""
     provider = LocalProvider()

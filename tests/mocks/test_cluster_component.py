@@ -62,11 +62,16 @@ def declare(recorder: Recorder, name: str = "demo", **fields: Any) -> tuple[dict
     with ThreadPoolExecutor(1) as thread:
         thread.submit(_run, recorder, program).result()
     documents = {
-        seen.removeprefix(f"{name}-"): json.loads(args.inputs["stdin"])
+        seen.removeprefix(f"{name}-"): json.loads(plain(args.inputs["stdin"]))
         for seen, args in recorder.seen.items()
         if "stdin" in args.inputs
     }
     return outputs, documents
+
+
+def plain(value: Any) -> Any:
+    """The value without the mark of a secret."""
+    return value["value"] if isinstance(value, dict) else value
 
 
 def _run(recorder: Recorder, program: Callable[[], Any]) -> None:
@@ -155,4 +160,22 @@ def test_a_wrong_field_fails_the_program(recorder: Recorder) -> None:
     """One node is refused while the program runs, before any resource is made (C1)."""
     with pytest.raises(SpecError, match="nodes"):
         declare(recorder, nodes=1)
+    assert "demo-machines" not in recorder.seen
+
+
+def test_a_set_up_script_is_a_step_of_its_own(recorder: Recorder, tmp_path: Path) -> None:
+    """A script is a resource between software and check, and what tells of it is a secret of the stack (C9, X4)."""
+    (tmp_path / "setup.sh").write_text("echo hunter2\n")
+    _, documents = declare(recorder, setup=str(tmp_path / "setup.sh"))
+    assert list(documents) == ["machines", "join", "storage", "software", "setup", "check"]
+    assert documents["setup"]["script"] == "echo hunter2\n"
+    assert [step for step, document in documents.items() if "hunter2" in json.dumps(document)] == ["setup"]
+    secret = [name for name, args in recorder.seen.items() if isinstance(args.inputs.get("stdin"), dict)]
+    assert secret == ["demo-setup", "demo-check"]
+
+
+def test_a_script_that_is_not_there_fails_the_program(recorder: Recorder) -> None:
+    """A script that can't be read is refused while the program runs, before any resource is made (C9)."""
+    with pytest.raises(SpecError, match=r"setup: /nowhere/setup\.sh"):
+        declare(recorder, setup="/nowhere/setup.sh")
     assert "demo-machines" not in recorder.seen
