@@ -142,7 +142,7 @@ def test_the_private_network_comes_back(box: Cluster) -> None:
 
 
 def test_a_retry_mends_only_what_is_broken(box: Cluster) -> None:
-    """slurmd stopped on node-1: the check degrades, `retry` starts it there, and nothing else starts over (C9, X5)."""
+    """The check finds slurmd stopped on node-1, `retry` starts it there, and nothing else starts over (C9, X5)."""
     units = "systemctl show -P ActiveEnterTimestampMonotonic munge slurmd slurmctld runcrate-mesh"
     before = [box.ssh(node, units).split() for node in ("node-0", "node-1")]
     box.ssh("node-1", "sudo systemctl stop slurmd")
