@@ -220,6 +220,21 @@ def test_a_shape_without_offer_is_refused_before_anything(lab: Lab) -> None:
     assert "no offer" in stderr
 
 
+def test_a_set_up_script_that_is_not_there_reserves_nothing(lab: Lab) -> None:
+    """A script that can't be read: exit 2 with the field, and no machine was asked for (C9)."""
+    code, _, stderr = lab.run("up", lab.spec(setup="setup.sh"), "--yes")
+    assert (code, lab.machines) == (2, [])
+    assert f"setup: {lab.root / 'setup.sh'}: No such file" in stderr
+
+
+def test_a_retry_of_what_never_joined_is_refused(lab: Lab) -> None:
+    """After an attempt that was released there is nothing to retry: exit 6, and nothing starts (C8, C9)."""
+    lab.run("up", lab.spec(faults=[FAILS]), "--yes")
+    code, stdout, _ = lab.run("retry", "lab", "--json")
+    assert (code, lab.machines) == (6, [])
+    assert "lab is not up" in json.loads(stdout)["error"]["message"]
+
+
 def test_a_wrong_spec_is_one_document_with_json(lab: Lab) -> None:
     """With --json an error is a document with its kind, message and exit code (C24)."""
     code, stdout, _ = lab.run("up", lab.spec(nodes=1), "--yes", "--json")
