@@ -27,7 +27,7 @@ FIELDS = {
     Step.CHECK: {"name", "nodes", "machine", "software", "artifacts", "setup", "setup_timeout"},
 }
 """The spec's fields that matter to a step on the nodes: a change of another one does not run it again. The check
-has all that software and script have: where one of them runs again on a ready cluster, it makes the cluster ready again."""
+has all that software and script have: where one of them runs again on a ready cluster, the check makes it ready."""
 
 SCRIPTED = frozenset({Step.SETUP, Step.CHECK})
 """Steps whose document tells of the set-up script, and is a secret where there is one."""
