@@ -1,4 +1,4 @@
-"""What `artifacts build kubernetes` makes, once on this computer: is it what kubeadm asks for?"""
+"""What `artifacts build kubernetes` makes, once on this computer, is what kubeadm asks for."""
 
 from __future__ import annotations
 

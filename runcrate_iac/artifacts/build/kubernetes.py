@@ -64,7 +64,7 @@ def made(report: Report) -> Path:
     """
     folder = cache_dir() / "artifacts" / key()
     if not folder.exists():
-        tools.require(("mmdebstrap",))
+        tools.require(("mmdebstrap", *(("newuidmap",) if os.geteuid() else ())))
         made_once(folder, lambda part: _make(part, report), f"Kubernetes {KUBERNETES}", report)
     return folder
 
@@ -81,7 +81,8 @@ def _make(part: Path, report: Report) -> None:
         report(f"writing the image {one.references[0]}", None)
         write(one, images / f"{one.program.name}.tar")
     shutil.rmtree(programs)
-    base.unlink()
+    for extra in (base, part / mmdebstrap.LOG):
+        extra.unlink()
     store.seal(part, report, KUBERNETES_FOLDER)
     os.sync()
 

@@ -16,6 +16,8 @@ from runcrate_iac.model.progress import Report
 LIMIT = 1800.0
 """Seconds that a build may take."""
 TELL_EVERY = 3.0
+LOG = "build.log"
+"""The log's name in the folder of what is built."""
 
 
 def command(
@@ -45,7 +47,7 @@ def run(words: list[str], folder: Path, what: str, report: Report) -> None:
     Raises :class:`StepFailed` with the end of the log.
     """
     report(f"{what}: building it once from distribution packages", None)
-    log = folder / "build.log"
+    log = folder / LOG
     environment = {**os.environ, "PATH": tools.search_path(), "LC_ALL": "C.UTF-8"}
     if os.geteuid() == 0:
         environment["TMPDIR"] = str(folder)
