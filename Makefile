@@ -19,10 +19,11 @@ quickstart: $(READY) ## A Slurm cluster of two virtual machines here, and a job 
 	$(BIN)/runcrate-iac up stacks/local-slurm/cluster.yaml --yes
 	sh examples/slurm/quickstart.sh $(BIN)/runcrate-iac demo
 
+# What the Kubernetes test installs takes minutes to build where nothing is cached: it is begun at once.
 test: $(READY) ## Every check: style, types, layers, all rings of tests, the wheel
 	$(BIN)/runcrate-iac setup --yes
-	$(BIN)/python -m tests.artifacts & # what the Kubernetes test installs; it waits for it
-	$(MAKE) check pytest wheel
+	$(BIN)/python -m tests.artifacts & \
+	$(MAKE) check pytest wheel; code=$$?; wait; exit $$code
 
 check: $(READY) ## Style, types, layers, file sizes
 	$(BIN)/ruff format --check .
