@@ -13,7 +13,7 @@ from pyinfra.api.deploy import deploy
 
 from runcrate_iac.machines.lease import TIMER
 from runcrate_iac.provision.context import cluster
-from runcrate_iac.provision.remote import File, converge, files
+from runcrate_iac.provision.remote import File, converge, files, script
 from runcrate_iac.provision.render import render
 
 _UNITS = "/etc/systemd/system"
@@ -25,9 +25,13 @@ MARGIN = 20
 def arm() -> None:
     """Record from now on what is there before a change, and undo all of it soon after the deadline.
 
-    Reads host data ``runcrate_cluster_id`` and ``runcrate_lease``: the deadline in seconds since the epoch.
+    Reads host data ``runcrate_cluster_id`` and ``runcrate_lease``: the deadline in seconds since the epoch. Without
+    one the node is part of the cluster already.
     """
     here = cluster()
+    if host.data.runcrate_lease is None:
+        script(name="arm the lease", text="", differs=False)
+        return
     seconds = max(1, round(host.data.runcrate_lease - time.time())) + MARGIN
     wanted = [
         File("/usr/local/lib/runcrate/leave", render("lease/leave.sh.j2", plan=here.plan, node=here.node), mode="755"),

@@ -56,7 +56,7 @@ def _compare(here: Context) -> None:
         found(news)
         waiting(here.node.name, news.message)
     if not _refusals:
-        _refusals.append(refusals(here.plan, here.spec.machine, _facts))
+        _refusals.append(refusals(here.plan, here.spec.machine, _facts, here.trusted))
     wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)
@@ -65,8 +65,8 @@ def _compare(here: Context) -> None:
 
 
 def _mend(here: Context) -> None:
-    seconds = round(clock.corrections(_facts).get(here.node.index, 0))
-    new_id = here.node.index in unfit_ids(here.plan, _facts)
+    seconds = round(clock.corrections(_facts, here.trusted).get(here.node.index, 0))
+    new_id = here.node.index in unfit_ids(here.plan, _facts, here.trusted)
     # Made here, since clones may share the state of their random numbers.
     machine_id = files(File("/etc/machine-id", f"{uuid.uuid4().hex}\n", mode="444")) if new_id else ""
     text = render("checks/mend.sh.j2", seconds=seconds, machine_id=machine_id)

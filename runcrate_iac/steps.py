@@ -69,8 +69,8 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     outcome = work()
     seconds = round(time.monotonic() - begun, 1)
     note_end(ledger, cluster, view.cluster_id, outcome, seconds)
-    state = (ledger.current(cluster) or view).state
-    if happened := after_step(state, step, ok=outcome.ok, bare=view.spec.bare):
+    now = ledger.current(cluster) or view
+    if happened := after_step(now.state, step, ok=outcome.ok, bare=view.spec.bare, growing=now.growth is not None):
         after = ledger.record(cluster, view.cluster_id, happened, step=step)
         if after.state is State.READY and after.spec.notify:
             error = notify.send(notify.message(after))

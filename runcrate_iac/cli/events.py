@@ -31,11 +31,12 @@ def _told(entry: Entry) -> str:
             return f"{data['step']} {'ok' if data['ok'] else 'failed'} in {data['seconds']} s " + "; ".join(facts)
         case Note.MACHINES:
             return ", ".join(f"{m['id']} at {m['host']}:{m['port']}" for m in data["machines"])
-        case Note.MACHINE_MADE:
+        case Note.MACHINE_MADE | Note.NODE_JOINED:
             return f"{data['node']}: {data['machine']}"
         case Note.UNDO_STARTED | Note.UNDO_ENDED:
             return f"{data['part']} {data.get('error', '')}"
         case Note.MACHINE_GONE:
             return f"{data['machine']}: {data['proof']}"
         case _:
+            data = {"reason": f"to {data['spec']['nodes']} nodes"} if entry.type == Note.GROWTH_STARTED else data
             return str(data.get("step") or data.get("reason") or data.get("owner") or data.get("kept") or "")

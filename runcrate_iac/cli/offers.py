@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from runcrate_iac.artifacts.store import refuse_unusable
+from runcrate_iac.ledger.view import View
+from runcrate_iac.machines.growth import added, offer
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.machines.step import offer
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.notify import refuse_unsendable
@@ -25,4 +26,13 @@ def chosen(spec: ClusterSpec) -> Offer:
     """
     refuse_unsendable(spec)
     refuse_unusable(spec)
-    return offer(spec, provider_of(spec))
+    return offer(spec, spec.nodes, provider_of(spec))
+
+
+def more(view: View, spec: ClusterSpec) -> Offer | None:
+    """The offer for the workers that this spec adds to a cluster that is up; None where it adds none.
+
+    Raises :class:`~runcrate_iac.errors.SpecError` where there is none.
+    """
+    refuse_unusable(spec)
+    return added(view, spec, provider_of(spec))

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runcrate_iac.errors import SpecError
+from runcrate_iac.model.money import Money
 from runcrate_iac.model.offer import Offer
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
@@ -56,6 +57,12 @@ def confirm(question: str, *, yes: bool) -> bool:
     if not sys.stdin.isatty():
         raise SpecError(f"{question} There is no terminal to ask at", "add --yes")
     return typer.confirm(question, err=True)
+
+
+def growth(offer: Offer, before: Money) -> str:
+    """What the workers that are added do to the cluster's price per hour (C11)."""
+    more = f"+{offer.machines} workers, {offer.price_per_machine} per hour each"
+    return f"{more}: the price per hour goes from {before} to {before.plus(offer.price)}"
 
 
 def price(offer: Offer) -> str:

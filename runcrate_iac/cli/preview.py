@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runcrate_iac.cli import output
-from runcrate_iac.cli.offers import chosen
+from runcrate_iac.cli.offers import chosen, more
 from runcrate_iac.cli.up import Spec
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines.step import refuse_change
@@ -23,14 +23,17 @@ def preview(spec: Spec, as_json: output.AsJson = False) -> None:
     view = Ledger().current(wanted.name)
     if view is not None:
         refuse_change(view, wanted, owner(wanted.name))
-    offer = chosen(wanted) if view is None else None
+    offer = chosen(wanted) if view is None else more(view, wanted)
     changes = dict(Stack(engine, wanted.name, program(wanted)).preview())
     nodes = {node_name(index): str(private_address(index)) for index in range(wanted.nodes)}
     if as_json:
         priced = offer.model_dump(mode="json") | {"price_per_hour": str(offer.price.usd)} if offer else None
         output.document({"spec": wanted.model_dump(mode="json"), "offer": priced, "nodes": nodes, "changes": changes})
         return
-    output.console.print(output.price(offer) if offer else f"{wanted.name} is up: {view.state if view else ''}")
+    if view:
+        output.console.print(f"{wanted.name} is up: {view.state}")
+    if offer:
+        output.console.print(output.growth(offer, view.price_per_hour) if view else output.price(offer))
     if wanted.faults:
         output.console.print(faults.told(wanted.faults))
     output.table(("node", "private address"), list(nodes.items()))

@@ -19,8 +19,17 @@ def receipt(name: output.Name, as_json: output.AsJson = False) -> None:
         output.document(found.model_dump(mode="json"))
         return
     rows = [
-        (row.node, row.id, f"{row.asked_at:%H:%M:%S}", row.proof or "not gone", row.seconds_alive, row.cost)
+        (
+            row.node,
+            row.id,
+            f"{row.asked_at:%H:%M:%S}",
+            f"{row.billed_from:%H:%M:%S}" if row.billed_from else "",
+            row.proof or "not gone",
+            row.seconds_alive,
+            row.cost,
+        )
         for row in found.machines
     ]
-    output.table(("node", "machine", "asked (UTC)", "proof", "seconds alive", "cost"), rows)
+    columns = ("node", "machine", "asked (UTC)", "billed from", "proof", "seconds alive", "cost")
+    output.table(columns, rows)
     output.console.print(f"{found.cluster} is {found.state}; cost {found.cost}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -17,9 +17,10 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.machines.step import made
 from runcrate_iac.machines.watch import within
 from runcrate_iac.model.conditions import broken, sentence
-from runcrate_iac.model.documents import Made, StepInput
+from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import MachineState, node_name, private_address
 from runcrate_iac.model.progress import Step
@@ -69,13 +70,16 @@ def _machines(view: View) -> dict[str, MachineState]:
         return {}
     found = asyncio.run(within(provider_of(view.spec).list(view.cluster_id)))
     listed = {machine.index: machine.state for machine in found}
-    return {node_name(index): listed.get(index, MachineState.GONE) for index in range(view.spec.nodes)}
+    return {node_name(index): listed.get(index, MachineState.GONE) for index in range(view.declared.nodes)}
 
 
 def _show(view: View, machines: dict[str, MachineState]) -> None:
     since = f"{view.since:%Y-%m-%d %H:%M} UTC"
     output.console.print(f"[bold]{view.name}[/] is [bold]{view.state}[/] since {since} ({view.cluster_id})")
     output.console.print(f"{view.spec.nodes} nodes, {view.spec.software}, {view.price_per_hour} per hour")
+    if view.growth:
+        added = f"{view.growth.spec.nodes - view.spec.nodes} workers since {view.growth.since:%H:%M:%S} UTC"
+        output.console.print(f"adding {added}; where no command works on it, `up` or `down` finishes that")
     rows = [(name, private_address(index), state) for index, (name, state) in enumerate(machines.items())]
     output.table(("node", "private address", "machine"), rows)
     for condition in broken(view.conditions):
@@ -91,13 +95,7 @@ def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
 
     if view.state not in CHECKABLE:
         raise Refused(f"{view.name} is {view.state}: there is nothing to check", "bring it up first")
-    made: dict[str, Any] = {
-        "cluster_id": view.cluster_id,
-        "deadline": view.deadline,
-        "price_per_hour": view.price_per_hour,
-        "machines": view.machines,
-    }
-    document = StepInput(spec=view.spec, made=Made(**made))
+    document = StepInput(spec=view.spec, made=made(view.model_copy(update={"growth": None})))
     with locked(view.name, "status --check"), Display(as_json=as_json) as display:
         feed = Feed(view.name, Step.CHECK, display)
         dead = looker(Step.CHECK, view, feed.report)

@@ -9,10 +9,11 @@ import typer
 
 from runcrate_iac.cli import output
 from runcrate_iac.cli.display import Display
-from runcrate_iac.cli.offers import available, chosen
+from runcrate_iac.cli.offers import available, chosen, more
 from runcrate_iac.errors import Failed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
+from runcrate_iac.machines.step import refuse_change
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.spec import Software
 from runcrate_iac.specfile import load
@@ -21,14 +22,24 @@ JoinTimeout = Annotated[
     int | None,
     typer.Option("--join-timeout", metavar="SECONDS", help="Until all nodes reach all, or everything is released."),
 ]
+ReplaceHead = Annotated[
+    bool, typer.Option("--replace-head", help="Where the head's disk is lost, go on without what was on it.")
+]
 Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The cluster's spec, a YAML file.")]
 
 
-def up(spec: Spec, join_timeout: JoinTimeout = None, yes: output.Yes = False, as_json: output.AsJson = False) -> None:
+def up(
+    spec: Spec,
+    join_timeout: JoinTimeout = None,
+    replace_head: ReplaceHead = False,
+    yes: output.Yes = False,
+    as_json: output.AsJson = False,
+) -> None:
     """Bring the cluster in SPEC up whole, or release everything.
 
     Shows the price per hour before anything is reserved. Run again, it changes nothing where nothing is to change,
-    and repairs what is not done where the cluster is degraded.
+    and repairs what is not done where the cluster is degraded. With more `nodes` it adds workers to a cluster that is
+    ready, all of them or none.
 
     A spec:
 
@@ -41,18 +52,27 @@ def up(spec: Spec, join_timeout: JoinTimeout = None, yes: output.Yes = False, as
     setup: ./setup.sh        # optional: runs as root on every node, after the software
     """  # noqa: D301 - the \b is for click: it keeps the lines
     from runcrate_iac.engine import install, transaction  # noqa: PLC0415 - Pulumi loads when it is needed
+    from runcrate_iac.engine.program import owner  # noqa: PLC0415
 
     wanted = load(spec, join_timeout=join_timeout)
     engine = install.require()
-    if Ledger().current(wanted.name) is None:
+    view = Ledger().current(wanted.name)
+    if view is None:
         output.messages.print(output.price(chosen(wanted)))
         if not output.confirm(f"Bring up {wanted.name}?", yes=yes):
             raise typer.Exit
+    else:
+        refuse_change(view, wanted, owner(wanted.name))
+        if offer := more(view, wanted):
+            output.messages.print(output.growth(offer, view.price_per_hour))
+            if not output.confirm(f"Add {offer.machines} workers to {wanted.name}?", yes=yes):
+                raise typer.Exit
     try:
         with Display(as_json=as_json) as display:
-            view, changed = transaction.up(wanted, engine, display)
+            view, changed = transaction.up(wanted, engine, display, replace_head=replace_head)
     except Failed as failure:
-        failure.offers = tuple(output.price(offer) for offer in available(wanted))
+        if view is None:
+            failure.offers = tuple(output.price(offer) for offer in available(wanted))
         raise
     if as_json:
         output.document(view.model_dump(mode="json") | {"resources_changed": changed})

@@ -14,9 +14,10 @@ from runcrate_iac.ledger.salvage import Salvaged, damaged, salvage
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.machines import fleet
 from runcrate_iac.machines.forgotten import Marked, find, judge, name_of
+from runcrate_iac.machines.gone import proof
 from runcrate_iac.machines.pool import pools
 from runcrate_iac.machines.registry import provider
-from runcrate_iac.machines.step import forget, proof
+from runcrate_iac.machines.step import forget
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Event, Step

@@ -15,22 +15,23 @@ from runcrate_iac.engine.install import Engine
 from runcrate_iac.engine.interrupts import Interrupts
 from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
-from runcrate_iac.engine.pulumi import Stack, left_behind
+from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
 from runcrate_iac.engine.undo import Undoing, undo
 from runcrate_iac.errors import Degraded, Failed, Leftover, Refused, RuncrateError, StateUnwritable
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow, position
 from runcrate_iac.ledger.view import Entry, Note, View
+from runcrate_iac.machines import replace
 from runcrate_iac.machines import step as machines
-from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.growth import told
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, broken, sentences
 from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
 from runcrate_iac.model.progress import Event, Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import journals
+from runcrate_iac.provision.growth import take_back
 from runcrate_iac.specfile import script_of
 
 UNFINISHED = (State.PROVISIONING, State.FAILED, State.TERMINATING)
@@ -43,8 +44,11 @@ KILL_SECONDS = 20.0
 OnEvent = Callable[[Event], None]
 
 
-def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]:
+def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent, *, replace_head: bool = False) -> tuple[View, int]:
     """Bring the cluster up whole; return it and the number of resources that changed.
+
+    One that is up is repaired, and grows where ``spec`` has more nodes. ``replace_head``: go on without what was on the
+    head's disk where that is lost.
 
     Raises :class:`Refused` before anything is touched; :class:`Failed` when everything is released again;
     :class:`~runcrate_iac.errors.Leftover` where that can't be proved; :class:`Degraded` when the machines
@@ -55,7 +59,8 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent) -> tuple[View, int]
         before = ledger.current(spec.name)
         if before is not None:
             machines.refuse_change(before, spec, owner(spec.name))
-            _notice_lost(before, ledger)
+            before = _as_it_is(before, ledger, on_event, replace_head=replace_head)
+            machines.refuse_change(before, spec, owner(spec.name))
         elif left_behind(spec.name):
             Stack(engine, spec.name).destroy()  # of a cluster that has been released, or was never made
         since = max((entry.seq for entry in ledger.entries(spec.name)), default=0)
@@ -130,18 +135,31 @@ def _opened(engine: Engine, name: str, interrupts: Interrupts, on_event: OnEvent
     return stack
 
 
-def _notice_lost(view: View, ledger: Ledger) -> None:
-    """Put a machine that no longer runs into the ledger, so that the steps run again and repair it."""
-    if view.joined_at is None or view.spec.provider == GivenProvider.name:
-        return
-    provider = provider_of(view.spec)
-    young = machines.hidden(view, provider, ledger.now())
-    dead = asyncio.run(Watch(view.cluster_id, provider, view.machines, young).look())
+def _as_it_is(view: View, ledger: Ledger, on_event: OnEvent, *, replace_head: bool) -> View:
+    """The running cluster once a growth that a killed command left is undone, and lost machines are noted."""
+    if view.growth is not None:
+        end_orphans(view.name)
+        reason = "the command that added workers was ended"
+        feed = Feed(view.name, Step.MACHINES, on_event)
+        view = take_back(view, ledger, feed, reason=reason, touched=view.growth.joining)
+    _notice_lost(view, ledger, replace_head=replace_head)
+    return ledger.current(view.name) or view
+
+
+def _notice_lost(view: View, ledger: Ledger, *, replace_head: bool) -> None:
+    """Put a machine that no longer runs into the ledger, so that the steps run again and repair it.
+
+    Raises :class:`Refused` where the head is gone for good, unless it is to be replaced.
+    """
+    dead, gone = asyncio.run(replace.look(view, provider_of(view.spec), ledger))
     lost = [failure.node for failure in dead]
     if lost and view.state is State.READY:
         ledger.record(view.name, view.cluster_id, Happened.NODE_LOST, reason=dead[0].message)
     elif lost:
         ledger.note(view.name, view.cluster_id, Note.MACHINE_LOST, nodes=lost)
+    if replace_head and any(machine.index == 0 for machine in gone):
+        view = replace.agree(view, ledger)
+    replace.refuse_silent_loss(view, gone)
 
 
 class _Interrupted(RuncrateError):
@@ -196,8 +214,8 @@ def _reason_to_end(name: str, latest: float, ledger: Ledger, interrupts: Interru
     if interrupts.asked:
         return _Interrupted("interrupted")
     view = ledger.current(name)
-    starting = view is None or view.state is State.PROVISIONING
-    deadline = view.deadline.timestamp() if view else latest
+    starting = view is None or view.state is State.PROVISIONING or view.growth is not None
+    deadline = machines.made(view).deadline.timestamp() if view else latest
     if starting and time.time() > deadline + BACKSTOP_SECONDS:
         return _TooLate(
             f"not joined by {time.strftime('%H:%M:%S', time.gmtime(deadline))} UTC, and Pulumi does not end"
@@ -217,6 +235,7 @@ class _News:
         facts = sentences(found)
         nodes = dict.fromkeys(condition.node for condition in broken(found) if condition.node)
         self.logs = [tail for node in nodes if entries and (tail := journals.tail(entries[0].cluster, node))]
+        self.growth_undone = any(entry.type == Note.GROWTH_UNDONE for entry in entries)
         self.interrupted = isinstance(error, _Interrupted)
         self.what = "interrupted" if self.interrupted else facts or getattr(error, "message", repr(error))
         self.remedy = "" if facts else getattr(error, "remedy", "")
@@ -239,6 +258,8 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
             "\n".join([f"{spec.name}: {news.what}", *news.logs, machines.told(undoing.view), *untidy]),
             news.remedy or f"runcrate-iac events {spec.name} tells what happened; nothing starts again by itself",
         ) from news.error
+    if view.growth is not None or news.growth_undone:
+        view = _growth_settled(view, ledger, on_event, news)
     if view.state is State.INSTALLING:
         with suppress(StateUnwritable):  # a full disk: the machines are up all the same
             view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
@@ -246,3 +267,22 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
         f"{spec.name} is {view.state}: {news.what}",
         news.remedy or f"mend that, then run: runcrate-iac retry {spec.name}",
     ) from news.error
+
+
+def _growth_settled(view: View, ledger: Ledger, on_event: OnEvent, news: _News) -> View:
+    """Release the workers that were to be added, where their steps have not done so, and raise that none was added.
+
+    Returns a cluster that has a fault of its own by now, and is degraded.
+    """
+    after = view
+    if view.growth is not None:
+        end_orphans(view.name)
+        feed = Feed(view.name, Step.MACHINES, on_event)
+        after = take_back(view, ledger, feed, reason=news.what, touched=view.growth.joining)
+    if after.state is State.READY:
+        said = f"{view.name} is ready, as it was, with {after.spec.nodes} nodes"
+        raise Failed(
+            "\n".join([f"{view.name}: no worker was added: {news.what}", *news.logs, told(after), said]),
+            news.remedy or f"runcrate-iac events {view.name} tells what happened; nothing starts again by itself",
+        ) from news.error
+    return after

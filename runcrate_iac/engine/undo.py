@@ -44,7 +44,7 @@ def _undo_join(undoing: Undoing) -> None:
     """Machines that stay with the user become what they were; the others are released as they are."""
     view = undoing.ledger.latest(undoing.view.name) or undoing.view
     if view.spec.provider == GivenProvider.name and view.machines and not view.over:
-        leave(view.name, view.cluster_id, view.machines, Feed(view.name, Step.JOIN, undoing.on_event).report)
+        leave(view.name, view.cluster_id, view.all_machines, Feed(view.name, Step.JOIN, undoing.on_event).report)
 
 
 def _release_machines(undoing: Undoing) -> None:

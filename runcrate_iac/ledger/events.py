@@ -100,6 +100,12 @@ class Ledger:
         with self._write():
             self._append(cluster, cluster_id, kind, data)
 
+    def notes(self, cluster: str, cluster_id: str, *events: tuple[StrEnum, dict[str, Any]]) -> None:
+        """Append several such events, all or none."""
+        with self._write():
+            for kind, data in events:
+                self._append(cluster, cluster_id, kind, data)
+
     def check(self) -> None:
         """Read the whole file.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -12,10 +13,11 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import Refused
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition
+from runcrate_iac.model.growth import Growth
 from runcrate_iac.model.lifecycle import ENDED, Happened, State, advance, start
 from runcrate_iac.model.money import FREE, Money
 from runcrate_iac.model.network import Machine, node_name
-from runcrate_iac.model.progress import Step
+from runcrate_iac.model.progress import RELEASES, Step
 from runcrate_iac.model.repair import first_to_repeat
 from runcrate_iac.model.spec import ClusterSpec
 
@@ -42,6 +44,16 @@ class Note(StrEnum):
     """A part of what `up` made is being undone: ``part``."""
     UNDO_ENDED = "undo_ended"
     """``part``, and ``error``, empty where it is undone."""
+    GROWTH_STARTED = "growth_started"
+    """Workers are being added: ``spec`` as it will be, ``deadline``, and ``price_per_machine`` of each (C11)."""
+    NODE_JOINED = "node_joined"
+    """A machine became part of a cluster that was up: ``node``, ``machine``, ``price_per_hour``; it is billed (C11)."""
+    GROWN = "grown"
+    """All workers that were being added have joined."""
+    GROWTH_UNDONE = "growth_undone"
+    """The workers that were being added are released; the cluster is what it was. ``reason``."""
+    HEAD_GIVEN_UP = "head_given_up"
+    """The head's machine is gone for good, and the user goes on without what was on it; ``reason`` says what."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
     SALVAGED = "salvaged"
@@ -78,7 +90,16 @@ class View(Model):
     ended_at: datetime | None = None
     price_per_hour: Money = FREE
     """USD per hour of the whole cluster."""
+    rates: dict[str, Decimal] = Field(default_factory=dict)
+    """USD per hour of each node's machine, by the node's name."""
+    joined: dict[str, datetime] = Field(default_factory=dict)
+    """The moment from which each machine is billed, by its id (C11); none of a machine that is gone."""
+    growth: Growth | None = None
+    """The workers that are being added now."""
+    head_given_up: bool = False
+    """The user goes on without what was on the head's disk, which is lost."""
     machines: tuple[Machine, ...] = ()
+    """Those of the cluster's nodes."""
     made: dict[str, str] = Field(default_factory=dict)
     """The node of every machine that the provider told of, by the machine's id."""
     asked: bool = False
@@ -88,7 +109,7 @@ class View(Model):
     gone: tuple[str, ...] = ()
     """Ids of machines that are proved gone."""
     losses: int = 0
-    """How often a node or its machine was found lost after the common moment."""
+    """How often a node or its machine was found lost after the common moment, or a growth was undone."""
     repeats: dict[Step, int] = Field(default_factory=dict)
     """How often what a step found after the common moment made that step, and those after it, necessary again."""
     released: bool = False
@@ -104,8 +125,18 @@ class View(Model):
     @property
     def unanswered(self) -> list[str]:
         """Nodes whose machine was asked for without an answer that tells its id."""
-        nodes = [node_name(index) for index in range(self.spec.nodes)] if self.asked else []
+        nodes = [node_name(index) for index in range(self.declared.nodes)] if self.asked else []
         return [node for node in nodes if node not in self.made.values()]
+
+    @property
+    def declared(self) -> ClusterSpec:
+        """The spec, as it will be once the workers that are being added are there."""
+        return self.growth.spec if self.growth else self.spec
+
+    @property
+    def all_machines(self) -> tuple[Machine, ...]:
+        """The cluster's machines and those that are being added."""
+        return (*self.machines, *(self.growth.machines if self.growth else ()))
 
     @property
     def join_seconds(self) -> float:
@@ -170,23 +201,16 @@ def _reserved(first: Entry) -> View:
 
 
 def _change(view: View, entry: Entry) -> dict[str, Any]:
-    data = entry.data
-    change: dict[str, Any] = {}
+    data, change = entry.data, dict[str, Any]()
     match entry.type:
-        case Note.ASKED:
-            change |= {"asked": True, "up_at": None}
-        case Note.MACHINE_MADE:
-            change["made"] = {**view.made, data["machine"]: data["node"]}
-        case Note.MACHINES:
-            up = tuple(Machine.model_validate(m) for m in data["machines"])
-            change |= {"machines": up, "up_at": entry.at, "made": view.made | {m.id: node_name(m.index) for m in up}}
-        case Note.MACHINE_GONE:
-            change["gone"] = (*view.gone, data["machine"])
-            change["made"] = {data["machine"]: data["node"], **view.made}
-        case Note.MACHINE_LOST:
-            change["losses"] = view.losses + 1
+        case Note.ASKED | Note.MACHINE_MADE | Note.MACHINES | Note.MACHINE_GONE | Note.MACHINE_LOST:
+            change = _machines_changed(view, entry)
+        case Note.STEP_STARTED | Note.GROWTH_STARTED | Note.NODE_JOINED | Note.GROWN | Note.GROWTH_UNDONE:
+            change = _grow(view, entry)
+        case Note.HEAD_GIVEN_UP:
+            change = {"head_given_up": True}
         case Note.SPEC_CHANGED:
-            change["spec"] = ClusterSpec.model_validate(data["spec"])
+            change = {"spec": ClusterSpec.model_validate(data["spec"])}
         case Note.STEP_ENDED:
             change = _step_ended(view, data)
         case kind if kind in Happened.__members__.values():
@@ -203,10 +227,80 @@ def _step_ended(view: View, data: dict[str, Any]) -> dict[str, Any]:
     return change
 
 
+def _machines_changed(view: View, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    match entry.type:
+        case Note.ASKED:
+            return {"asked": True, "up_at": None}
+        case Note.MACHINE_MADE:
+            return _listed(view, {data["machine"]: data["node"]})
+        case Note.MACHINES:
+            up = tuple(Machine.model_validate(m) for m in data["machines"])
+            return _listed(view, {m.id: node_name(m.index) for m in up}) | _sorted(view, up) | {"up_at": entry.at}
+        case Note.MACHINE_GONE:
+            return {
+                "gone": (*view.gone, data["machine"]),
+                "made": {data["machine"]: data["node"], **view.made},
+                "joined": {key: at for key, at in view.joined.items() if key != data["machine"]},
+            }
+        case _:
+            return {"losses": view.losses + 1}
+
+
+def _listed(view: View, made: dict[str, str]) -> dict[str, Any]:
+    """The provider has these machines, by id and node; one may have the id of one that is gone."""
+    return {"made": {**view.made, **made}, "gone": tuple(key for key in view.gone if key not in made)}
+
+
+def _sorted(view: View, up: Sequence[Machine]) -> dict[str, Any]:
+    """Which of the machines are nodes, and which are being added."""
+    if view.growth is None:
+        return {"machines": tuple(up), "head_given_up": False}
+    nodes = tuple(machine for machine in up if machine.index < view.spec.nodes)
+    added = tuple(machine for machine in up if machine.index >= view.spec.nodes)
+    return {"machines": nodes, "growth": view.growth.model_copy(update={"machines": added})}
+
+
+def _grow(view: View, entry: Entry) -> dict[str, Any]:
+    data = entry.data
+    match entry.type:
+        case Note.STEP_STARTED:
+            if view.growth is None or data["step"] != Step.JOIN:
+                return {}
+            return {"growth": view.growth.model_copy(update={"joining": True})}
+        case Note.GROWTH_STARTED:
+            price = Money(usd=data["price_per_machine"])
+            return {
+                "growth": Growth(spec=data["spec"], since=entry.at, deadline=data["deadline"], price_per_machine=price)
+            }
+        case Note.NODE_JOINED:
+            rate = {data["node"]: Decimal(data["price_per_hour"])}
+            return {"joined": {**view.joined, data["machine"]: entry.at}, "rates": {**view.rates, **rate}}
+        case Note.GROWN:
+            if view.growth is None:
+                msg = "none was being added"
+                raise ValueError(msg)
+            added = view.growth.price_per_machine.times(view.growth.spec.nodes - view.spec.nodes)
+            return {
+                "spec": view.growth.spec,
+                "machines": view.all_machines,
+                "price_per_hour": view.price_per_hour.plus(added),
+                "growth": None,
+            }
+        case _:
+            others = {step: found for step, found in view.findings.items() if step not in RELEASES}
+            return {"growth": None, "losses": view.losses + 1, "findings": others}
+
+
 def _advance(view: View, happened: Happened, at: datetime, *, by_step: bool) -> dict[str, Any]:
     change: dict[str, Any] = {"state": advance(view.state, happened), "since": at}
     if happened in (Happened.JOINED, Happened.JOINED_BARE):
-        change["joined_at"] = at
+        rate = view.price_per_hour.usd / view.spec.nodes
+        change |= {
+            "joined_at": at,
+            "joined": dict.fromkeys((machine.id for machine in view.machines), at),
+            "rates": {node_name(index): rate for index in range(view.spec.nodes)},
+        }
     if happened is Happened.NODE_LOST and not by_step:  # a step's findings say which steps are needed again
         change["losses"] = view.losses + 1
     if happened is Happened.RELEASED:

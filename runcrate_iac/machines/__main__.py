@@ -8,11 +8,11 @@ import time
 from contextlib import suppress
 
 from runcrate_iac import steps
-from runcrate_iac.errors import SpecError, StateUnwritable
+from runcrate_iac.errors import Refused, SpecError, StateUnwritable
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines import step
+from runcrate_iac.machines import growth, step
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model import faults
@@ -43,7 +43,7 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
         made = asyncio.run(step.reserve(job, source, ledger, feed.report))
     except BaseException as error:
         feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))
-        if (view := ledger.current(job.spec.name)) and view.owner == job.owner:
+        if (view := ledger.current(job.spec.name)) and view.owner == job.owner and not _untouched(view, error):
             with suppress(StateUnwritable), ledger.keeping(feed.report):  # a full disk keeps no machine alive
                 _fail(view, error, source, ledger, feed, seconds=round(time.monotonic() - begun, 1))
         raise
@@ -55,8 +55,13 @@ def _reserve(job: MachinesJob, source: Provider) -> None:
     sys.stdout.write(made.model_dump_json() + "\n")
 
 
+def _untouched(view: View, error: BaseException) -> bool:
+    """Whether a cluster that is up was asked for something that is refused, and nothing was done."""
+    return isinstance(error, Refused | SpecError) and view.joined_at is not None and view.growth is None
+
+
 def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, feed: Feed, *, seconds: float) -> None:
-    """Note the failure; a cluster that was starting is given up at once, since Pulumi deletes only what was made."""
+    """Note the failure; what was starting is given up at once, since Pulumi deletes only what was made."""
     condition = Condition(
         type="MachinesUp",
         status=Status.FALSE,
@@ -70,6 +75,8 @@ def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, fe
     if view.state is State.PROVISIONING:
         asyncio.run(step.give_up(view, source, ledger, feed.report, reason=condition.message))
         step.forget(view.name)
+    elif view.growth:
+        asyncio.run(growth.undo(view, source, ledger, feed.report, reason=condition.message))
     elif happened := after_step(view.state, Step.MACHINES, ok=False, bare=view.spec.software is Software.NONE):
         ledger.record(view.name, view.cluster_id, happened, step=Step.MACHINES)
 

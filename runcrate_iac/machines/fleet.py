@@ -6,7 +6,7 @@ Time is the event loop's: a loop with a clock of its own runs the same waits in 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 
 from runcrate_iac.errors import Leftover, RuncrateError, StepFailed
@@ -14,6 +14,7 @@ from runcrate_iac.machines.provider import Provider, Reservation
 from runcrate_iac.machines.watch import DEAD, Watch, retry_after, said, within
 from runcrate_iac.model.network import Machine, MachineState, node_name, plan
 from runcrate_iac.model.progress import Report
+from runcrate_iac.model.spec import MOST_NODES
 
 PROOF_SECONDS = 120.0
 """How long the provider may go on listing a machine after its release."""
@@ -33,15 +34,16 @@ async def bring_up(
     report: Report,
     *,
     hidden: float = 0.0,
+    have: Sequence[Machine] = (),
 ) -> tuple[Machine, ...]:
     """Every machine of the reservation, running, by index; the first that can't come up ends the wait for the others.
 
     ``seconds`` are left until the deadline; ``known`` hears of each machine as soon as it has an id, of double and dead
-    ones too. ``hidden``: for so many seconds a machine of an earlier order may not be listed yet. When it returns, the
-    provider lists no other machines with the mark. Raises :class:`StepFailed` that names the node, the fact and the
-    remedy.
+    ones too. ``hidden``: for so many seconds a machine of an earlier order may not be listed yet. ``have``: these run
+    and are not asked for. When it returns, the provider lists no other machines with the mark. Raises
+    :class:`StepFailed` that names the node, the fact and the remedy.
     """
-    attempt = _Attempt(request, provider, known, report, hidden)
+    attempt = _Attempt(request, provider, known, report, hidden=hidden, have=have)
     try:
         async with asyncio.timeout(max(seconds, 0.0) + GRACE):
             return await attempt.whole()
@@ -55,18 +57,26 @@ class _Attempt:
     """What each node waits for, and the way there."""
 
     def __init__(
-        self, request: Reservation, provider: Provider, known: OnMachine, report: Report, hidden: float
+        self,
+        request: Reservation,
+        provider: Provider,
+        known: OnMachine,
+        report: Report,
+        *,
+        hidden: float,
+        have: Sequence[Machine],
     ) -> None:
         self._request, self._provider, self._known, self._report = request, provider, known, report
         self._hidden = hidden
-        self._watch = Watch(request.cluster_id, provider)
+        self._watch = Watch(request.cluster_id, provider, have)
+        self._missing = sorted(set(range(request.nodes)) - {machine.index for machine in have})
         self._waits: dict[int, str] = {}
 
     async def whole(self) -> tuple[Machine, ...]:
         telling = asyncio.create_task(self._tell())
         try:
             async with asyncio.TaskGroup() as group:
-                for index in range(self._request.nodes):
+                for index in self._missing:
                     group.create_task(self._one(index))
                 group.create_task(self._all_run())
         finally:
@@ -206,9 +216,11 @@ async def release(
     *,
     hidden: float = 0.0,
     known: OnMachine | None = None,
+    nodes: Container[int] = range(MOST_NODES),
 ) -> tuple[dict[str, Machine], Sequence[Machine]]:
     """Delete every machine with the mark, then list, until none is left or :data:`PROOF_SECONDS` are over.
 
+    ``nodes``: only machines of these, by their numbers; the others are left alone, and are not told of.
     ``hidden``: for so many seconds a machine of an earlier order may not be listed yet, and is not taken for gone.
     ``known`` hears of each machine that is listed. Returns every machine that was listed on the way, by id, and those
     that are listed still. Raises :class:`Leftover` where the provider can't be asked at the end (F14).
@@ -230,7 +242,7 @@ async def release(
             while True:
                 old_enough = time() - begun >= hidden
                 try:
-                    left, errors = await _delete_all(cluster_id, provider, listed_now, report)
+                    left, errors = await _delete_all(cluster_id, provider, nodes, listed_now, report)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the machines may still be there
                     left, errors, why = (), [error], f"{provider.name} can't be asked: {said(error)}"
                 else:
@@ -248,16 +260,20 @@ async def release(
 
 
 async def _delete_all(
-    cluster_id: str, provider: Provider, listed_now: Callable[[Sequence[Machine]], None], report: Report
+    cluster_id: str,
+    provider: Provider,
+    nodes: Container[int],
+    listed_now: Callable[[Sequence[Machine]], None],
+    report: Report,
 ) -> tuple[Sequence[Machine], list[BaseException]]:
     """Delete what is listed, all at once; what is listed then, and what the provider had against it."""
-    before = await _alive(cluster_id, provider)
+    before = await _alive(cluster_id, provider, nodes)
     listed_now(before)
     if not before:
         return (), []
     calls = (within(provider.delete(machine, report)) for machine in before)
     errors = [error for error in await asyncio.gather(*calls, return_exceptions=True) if error]
-    left = await _alive(cluster_id, provider)
+    left = await _alive(cluster_id, provider, nodes)
     listed_now(left)
     return left, errors
 
@@ -267,9 +283,9 @@ def listed(machines: Sequence[Machine]) -> str:
     return ", ".join(f"{node_name(machine.index)} ({machine.id})" for machine in machines)
 
 
-async def _alive(cluster_id: str, provider: Provider) -> list[Machine]:
+async def _alive(cluster_id: str, provider: Provider, nodes: Container[int]) -> list[Machine]:
     found = await within(provider.list(cluster_id))
-    return [machine for machine in found if machine.state is not MachineState.GONE]
+    return [machine for machine in found if machine.state is not MachineState.GONE and machine.index in nodes]
 
 
 def _first(group: ExceptionGroup) -> Exception:

@@ -16,7 +16,7 @@ import time
 from runcrate_iac import steps
 from runcrate_iac.errors import Leftover, SpecError
 from runcrate_iac.ledger.feed import Feed
-from runcrate_iac.machines import fleet, step
+from runcrate_iac.machines import fleet, growth, step
 from runcrate_iac.machines.provider import HasPreparation, Provider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.documents import MachinesJob
@@ -59,7 +59,7 @@ def pools() -> dict[str, str]:
 
 def _prepare(job: MachinesJob, source: Provider) -> None:
     if not asyncio.run(source.list(mark(job))):
-        step.offer(job.spec, source)
+        growth.offer(job.spec, job.spec.nodes, source)
     if isinstance(source, HasPreparation):
         source.prepare(job.spec.machine, Feed(mark(job), Step.MACHINES).report)
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import secrets
-import shutil
-from collections.abc import Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 from runcrate_iac.artifacts.store import refuse_unusable
-from runcrate_iac.errors import Leftover, Refused, RuncrateError, SpecError
+from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
-from runcrate_iac.machines import fleet
+from runcrate_iac.machines import fleet, gone, growth, replace
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
+from runcrate_iac.model import growth as rules
 from runcrate_iac.model.documents import MachinesJob, Made
 from runcrate_iac.model.lifecycle import TABLE, Happened, State
-from runcrate_iac.model.network import Machine, node_name, plan
+from runcrate_iac.model.network import Machine, plan
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.notify import refuse_unsendable
-from runcrate_iac.paths import cluster_dir, private_dir
+from runcrate_iac.paths import cluster_dir
 
 
 def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> None:
@@ -58,63 +55,46 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
         view = _intend(job, chosen, ledger)
     else:
         refuse_change(view, spec, job.owner)
-        if view.spec != spec:
+        if spec.nodes > view.spec.nodes:
+            view = growth.begin(view, spec, provider, ledger)
+        elif view.spec != spec:
             ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
-    made = await _bring_up(view, spec, provider, ledger, report)
-    return Made(cluster_id=view.cluster_id, deadline=view.deadline, price_per_hour=view.price_per_hour, machines=made)
+    _, lost = await replace.look(view, provider, ledger)
+    view = await replace.clear(view, lost, provider, ledger, report)
+    await _bring_up(view, spec, provider, ledger, report)
+    return made(ledger.latest(spec.name) or view)
 
 
-async def _bring_up(
-    view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger, report: Report
-) -> tuple[Machine, ...]:
+def made(view: View) -> Made:
+    """The machines of the cluster as the next steps need to know them, those that are being added among them."""
+    added = view.growth.machines if view.growth else ()
+    price = view.price_per_hour
+    if view.growth:
+        price = price.plus(view.growth.price_per_machine.times(len(added)))
+    return Made(
+        cluster_id=view.cluster_id,
+        deadline=view.growth.deadline if view.growth else view.deadline,
+        price_per_hour=price,
+        machines=view.all_machines,
+    )
+
+
+async def _bring_up(view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger, report: Report) -> None:
     name, cluster_id = spec.name, view.cluster_id
     now = ledger.now()
     # A machine that was lost after the common moment starts again: that has its time anew.
     until = view.deadline if view.joined_at is None else now + timedelta(seconds=view.join_seconds)
+    have: tuple[Machine, ...] = ()
+    if view.growth:
+        until, have = view.growth.deadline, view.machines
     request = request_for(spec, cluster_id, until.timestamp())
     ledger.note(name, cluster_id, Note.ASKED, nodes=spec.nodes)
-    seconds, known = (until - now).total_seconds(), _noting(view, ledger)
-    young = hidden(view, provider, now)
-    machines = await fleet.bring_up(request, provider, seconds, known, report, hidden=young)
+    seconds, known = (until - now).total_seconds(), gone.noting(view, ledger)
+    young = gone.hidden(view, provider, now)
+    machines = await fleet.bring_up(request, provider, seconds, known, report, hidden=young, have=have)
     up = [machine.model_dump(mode="json") for machine in machines]
     ledger.note(name, cluster_id, Note.MACHINES, machines=up)
-    _note_gone(view, provider, ledger, but=machines)
-    return machines
-
-
-def hidden(view: View, provider: Provider, now: datetime) -> float:
-    """Seconds for which the provider may not list a machine yet that an earlier order made."""
-    if not view.asked:
-        return 0.0
-    since_last_order = (now - view.up_at).total_seconds() if view.up_at else 0.0
-    return max(0.0, provider.listing_delay - since_last_order)
-
-
-def _noting(view: View, ledger: Ledger) -> fleet.OnMachine:
-    """A function that puts each machine that it hears of for the first time into the ledger."""
-    known = set(view.made)
-
-    def note(machine: Machine) -> None:
-        if machine.id not in known:
-            node = node_name(machine.index)
-            ledger.note(view.name, view.cluster_id, Note.MACHINE_MADE, machine=machine.id, node=node)
-            known.add(machine.id)
-
-    return note
-
-
-def _note_gone(view: View, provider: Provider, ledger: Ledger, *, but: Sequence[Machine]) -> None:
-    """Put into the ledger that the provider lists only these machines, so that every other one is gone."""
-    now = ledger.latest(view.name)
-    if now is None or provider.name == GivenProvider.name:  # those stay: their own resources end them
-        return
-    for key in sorted(now.made.keys() - {machine.id for machine in but} - set(now.gone)):
-        ledger.note(now.name, now.cluster_id, Note.MACHINE_GONE, machine=key, node=now.made[key], proof=proof(provider))
-
-
-def proof(provider: Provider) -> str:
-    """How it is known that a machine is gone (X1)."""
-    return f"{provider.name} was asked after the release and does not list it"
+    gone.note_gone(view, provider, ledger, but=machines)
 
 
 def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservation:
@@ -139,35 +119,11 @@ def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
         )
     if view.over or (view.state, Happened.TERMINATE_ASKED) not in TABLE:
         raise Refused(f"{view.name} is {view.state} and not all released", f"runcrate-iac down {view.name}")
-    changes = [
-        f"{field}: {before} is running, {after} is asked"
-        for field, before, after in (
-            ("nodes", view.spec.nodes, spec.nodes),
-            ("provider", view.spec.provider, spec.provider),
-            *(
-                (f"machine.{field}", getattr(view.spec.machine, field), getattr(spec.machine, field))
-                for field in type(spec.machine).model_fields
-            ),
-        )
-        if before != after
-    ]
-    if changes:
+    if changes := rules.refusals(view.spec, spec, view.state):
         raise Refused(
             f"{view.name} is up already with another spec; this would change:\n  " + "\n  ".join(changes),
-            "machines of a running cluster stay as they are: end it first, or take another name",
+            f"take another name, or end that one first: runcrate-iac down {view.name}",
         )
-
-
-def offer(spec: ClusterSpec, provider: Provider) -> Offer:
-    """The provider's first offer for these machines.
-
-    Raises :class:`SpecError` where it has none now, or can never have one.
-    """
-    offers = provider.offers(spec.machine, spec.nodes)
-    if not offers:
-        shape = f"{spec.nodes} machines with {spec.machine.gpus} {spec.machine.gpu} each"
-        raise SpecError(f"{provider.name} has no offer for {shape} now", "ask for fewer, or try later")
-    return offers[0]
 
 
 def _checked(job: MachinesJob, provider: Provider) -> Offer:
@@ -175,7 +131,7 @@ def _checked(job: MachinesJob, provider: Provider) -> Offer:
         plan(job.given)
     except ValueError as error:
         raise SpecError(f"machines: {error}", "give each machine an address of its own") from None
-    return offer(job.spec, provider)
+    return growth.offer(job.spec, job.spec.nodes, provider)
 
 
 def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
@@ -210,20 +166,7 @@ async def release(view: View, provider: Provider, ledger: Ledger, report: Report
     name, cluster_id = view.name, view.cluster_id
     if (view.state, Happened.TERMINATE_ASKED) in TABLE:
         view = ledger.record(name, cluster_id, Happened.TERMINATE_ASKED)
-    note = _noting(view, ledger)
-
-    def known(machine: Machine) -> None:
-        with suppress(RuncrateError, OSError):  # a full disk must not keep machines alive
-            note(machine)
-            _keep_console(name, machine)
-
-    young = hidden(view, provider, ledger.now())
-    seen, left = await fleet.release(cluster_id, provider, report, hidden=young, known=known)
-    for machine in seen.values():
-        note(machine)
-    _note_gone(view, provider, ledger, but=left)
-    if left:
-        raise Leftover(f"{name}: the provider still lists {fleet.listed(left)}", f"runcrate-iac down {name}")
+    await gone.end(view, provider, ledger, report)
     after = ledger.record(name, cluster_id, Happened.RELEASED)
     report(told(after), None)
     return after
@@ -235,13 +178,6 @@ def told(view: View) -> str:
         return "the machines stay with the program that made them, nothing is billed here"
     bill = "no longer billed" if view.joined_at else "nothing is billed"
     return f"released {len(view.gone)} of {len(view.made)} machines, {bill}"
-
-
-def _keep_console(cluster: str, machine: Machine) -> None:
-    """Copy what the machine wrote on its console into the cluster's logs, before it goes with it."""
-    if machine.log and (console := Path(machine.log)).exists():
-        logs = private_dir(cluster_dir(cluster) / "logs")
-        shutil.copyfile(console, logs / f"{node_name(machine.index)}.console.log")
 
 
 def forget(cluster: str) -> None:

@@ -92,9 +92,8 @@ def said(error: BaseException) -> str:
 
 def _dead(machine: Machine, provider: str) -> StepFailed:
     name = node_name(machine.index)
-    fact = f"{provider} says that it is {machine.state}" if machine.state is not MachineState.GONE else (
-        f"{provider} does not list it any more"
-    )  # fmt: skip
-    return StepFailed(
-        f"{name}: its machine {machine.id} does not run: {fact}", "look at its console; then try again", name
-    )
+    if machine.state is MachineState.GONE:
+        fact, remedy = f"{provider} does not list it any more", "bring it up again: another machine takes its place"
+    else:
+        fact, remedy = f"{provider} says that it is {machine.state}", "look at its console; then try again"
+    return StepFailed(f"{name}: its machine {machine.id} does not run: {fact}", remedy, name)

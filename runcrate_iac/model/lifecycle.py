@@ -107,8 +107,13 @@ def before_step(state: State, step: Step) -> Happened | None:
     return None
 
 
-def after_step(state: State, step: Step, *, ok: bool, bare: bool) -> Happened | None:
-    """What it means that this step ended; ``bare`` where nothing has to follow the join (C5)."""
+def after_step(state: State, step: Step, *, ok: bool, bare: bool, growing: bool = False) -> Happened | None:
+    """What it means that this step ended; ``bare`` where nothing has to follow the join (C5).
+
+    ``growing``: workers are being added; where they do not come up or join, they go, and the cluster is what it was.
+    """
+    if growing and step in RELEASES:
+        return None
     if ok and step is Step.JOIN and state is State.PROVISIONING:
         return Happened.JOINED_BARE if bare else Happened.JOINED
     if ok and step is Step.CHECK and state is State.INSTALLING:

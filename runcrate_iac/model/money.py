@@ -21,6 +21,10 @@ class Money(Model):
         """``count`` times this amount."""
         return Money(usd=self.usd * count)
 
+    def plus(self, other: Money) -> Money:
+        """The sum of both."""
+        return Money(usd=self.usd + other.usd)
+
     def __str__(self) -> str:
         return f"${self.usd.quantize(CENT, ROUND_HALF_EVEN)}"
 

@@ -57,6 +57,8 @@ class Outcome(Model):
     """Something on a node was changed."""
     conditions: tuple[Condition, ...] = ()
     """What was found; where ``ok`` is false at least one is not true and names node, fact and remedy."""
+    reached: bool = True
+    """Every node was logged in to; where it was not, nothing was changed on any."""
     busy: Mapping[str, float] = Field(default_factory=dict)
     """Seconds that each node spent in its own commands: what they would cost by hand."""
 

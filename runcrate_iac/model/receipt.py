@@ -15,6 +15,8 @@ class MachineReceipt(Model):
     id: str
     """The provider's id."""
     asked_at: datetime
+    billed_from: datetime | None
+    """Its own moment: when it became part of the cluster (C11); None where it never did."""
     gone_at: datetime | None
     proof: str
     """How it is known that it is gone; empty where it is not."""

@@ -12,12 +12,13 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.growth import told
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import broken, sentences
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.progress import RELEASES, Outcome, Step
-from runcrate_iac.provision import journals
+from runcrate_iac.provision import growth, journals
 from runcrate_iac.provision.alive import looker
 from runcrate_iac.provision.leave import leave
 from runcrate_iac.provision.step import perform
@@ -42,14 +43,14 @@ def main() -> None:
         outcome = _recorded(wanted[0], document)
     except KeyboardInterrupt:
         if wanted[0] in RELEASES:
-            _give_up(document.spec.name, [], "interrupted")
+            _give_up(document.spec.name, [], "interrupted", reached=True)
         raise
     if not outcome.ok:
         wrong = broken(outcome.conditions)
         facts = sentences(wrong)
         if outcome.step in RELEASES:
             nodes = dict.fromkeys(condition.node for condition in wrong if condition.node)
-            facts += _give_up(document.spec.name, list(nodes), facts)
+            facts += _give_up(document.spec.name, list(nodes), facts, reached=outcome.reached)
             raise StepFailed(f"{outcome.step} failed:\n{facts}", "nothing starts again by itself: bring it up again")
         raise Degraded(f"{outcome.step} failed:\n{facts}")
     sys.stdout.write(Outcome(step=outcome.step, ok=True).model_dump_json() + "\n")
@@ -58,32 +59,47 @@ def main() -> None:
 def _recorded(step: Step, document: StepInput) -> Outcome:
     feed, ledger = Feed(document.spec.name, step), Ledger()
     view = ledger.current(document.spec.name)
-    joined = view is not None and view.joined_at is not None
+    # Up to the common moment, and while workers are added, the machines have a deadline of their own (C8).
+    starting = view is None or view.joined_at is None or view.growth is not None
+    deadline = document.made.deadline.timestamp() if starting else None
+    new = growth.newcomers(view, document.made.machines) if view else ()
     dead = looker(step, view, feed.report) if view else list
     given = view is not None and view.spec.provider == GivenProvider.name
 
     def work() -> Outcome:
-        return perform(step, document, time.time(), feed.emit, joined=joined, given=given, dead=dead)
+        now = time.time()
+        return perform(step, document, now, feed.emit, deadline=deadline, new=new, given=given, dead=dead)
 
-    return steps.record(ledger, document.spec.name, step, work, feed)
+    outcome = steps.record(ledger, document.spec.name, step, work, feed)
+    if outcome.ok and step is Step.JOIN:
+        growth.note_joined(ledger, document.spec.name, document.made.machines)
+    return outcome
 
 
-def _give_up(cluster: str, nodes: list[str], reason: str) -> str:
-    """Release everything, where the cluster had not joined yet, after its nodes' logs were fetched; what to tell of it.
+def _give_up(cluster: str, nodes: list[str], reason: str, *, reached: bool) -> str:
+    """Release what has not joined, all or the workers that are added, after its logs were fetched; what to tell of it.
 
-    It is done here and not left to a rollback, so that plain `pulumi up` keeps the promise too (C8).
+    ``reached``: something may have been changed on the nodes. It is done here and not left to a rollback, so that plain
+    `pulumi up` keeps the promise too (C8).
     """
     ledger = Ledger()
     view = ledger.current(cluster)
-    if view is None or view.state is not State.PROVISIONING:
+    if view is None or (view.state is not State.PROVISIONING and view.growth is None):
         return ""
     journals.fetch(cluster, nodes)
     feed = Feed(cluster, Step.MACHINES)
+    if view.growth:
+        after = growth.take_back(view, ledger, feed, reason=reason, touched=reached)
+        return "\n".join(["", *_tails(cluster, nodes), told(after)])
     if view.spec.provider == GivenProvider.name:
         leave(cluster, view.cluster_id, view.machines, feed.report)
     after = asyncio.run(machines.give_up(view, provider_of(view.spec), ledger, feed.report, reason=reason))
     machines.forget(cluster)
-    return "\n".join(["", *(words for node in nodes if (words := journals.tail(cluster, node))), machines.told(after)])
+    return "\n".join(["", *_tails(cluster, nodes), machines.told(after)])
+
+
+def _tails(cluster: str, nodes: list[str]) -> list[str]:
+    return [words for node in nodes if (words := journals.tail(cluster, node))]
 
 
 def _leave(document: StepInput) -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.gone import hidden
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.machines.step import hidden
 from runcrate_iac.machines.watch import Watch
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.progress import Report, Step
@@ -17,15 +17,20 @@ from runcrate_iac.provision.waits import TYPES
 
 
 def looker(step: Step, view: View, report: Report) -> Callable[[], list[Condition]]:
-    """A function that asks the provider and returns why machines of this cluster are dead; none where all run."""
+    """A function that asks the provider and returns why machines of this cluster are dead; none where all run.
+
+    Those that are being added count while they join.
+    """
     if view.spec.provider == GivenProvider.name:
         return list  # their provider is the user's own program
-    provider = provider_of(view.spec)
-    watch = Watch(view.cluster_id, provider, view.machines, hidden(view, provider, datetime.now(UTC)))
+    provider, joining = provider_of(view.declared), step is Step.JOIN
+    machines = view.all_machines if joining else view.machines
+    watch = Watch(view.cluster_id, provider, machines, hidden(view, provider, datetime.now(UTC)))
 
     async def look() -> list[Condition]:
         failures = await watch.look()
-        await watch.release_doubles(report)
+        if joining or view.growth is None:
+            await watch.release_doubles(report)
         return [
             Condition(
                 type=TYPES[step],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from statistics import median
 
 from runcrate_iac.model.conditions import Condition, not_joined
@@ -15,22 +15,23 @@ _MAJORITY = 3
 """Nodes from which on the others can outvote the head."""
 
 
-def reference(facts: Mapping[int, Facts]) -> float:
-    """The offset (seconds, to this computer) that all nodes should have.
+def reference(facts: Mapping[int, Facts], trusted: Collection[int]) -> float:
+    """The offset (seconds, to this computer) that all nodes should have, by those that are ``trusted``.
 
     Time services that have a source are right; without any, the head is, unless the others agree that it isn't.
     """
+    facts = {index: facts[index] for index in sorted(trusted)}
     synchronised = [one.offset for one in facts.values() if one.synchronised]
     if synchronised:
         return median(synchronised)
     middle = median(one.offset for one in facts.values())
-    head = facts[0].offset
+    head = facts[min(facts)].offset
     return middle if len(facts) >= _MAJORITY and abs(head - middle) > TOLERANCE else head
 
 
-def corrections(facts: Mapping[int, Facts]) -> dict[int, float]:
-    """Per node whose clock is wrong, the seconds to add to it."""
-    right = reference(facts)
+def corrections(facts: Mapping[int, Facts], trusted: Collection[int]) -> dict[int, float]:
+    """Per node whose clock is wrong, the seconds to add to it; ``trusted`` nodes, by index, say what is right."""
+    right = reference(facts, trusted)
     return {index: right - one.offset for index, one in facts.items() if abs(one.offset - right) > TOLERANCE}
 
 

@@ -16,6 +16,14 @@ class Context(NamedTuple):
     spec: ClusterSpec
     plan: NetworkPlan
     node: Node
+    new: frozenset[int] = frozenset()
+    """The nodes that are not part of the cluster yet, by index; the others are, and are in the right."""
+
+    @property
+    def trusted(self) -> frozenset[int]:
+        """The nodes by which the others are judged, by index: those of the cluster; where it has none yet, all."""
+        everyone = frozenset(node.index for node in self.plan.nodes)
+        return everyone - self.new or everyone
 
     @property
     def is_head(self) -> bool:
@@ -27,8 +35,8 @@ def cluster() -> Context:
     """The cluster of the current host.
 
     Reads host data ``runcrate_spec`` and ``runcrate_plan`` (documents of the two models) and ``runcrate_index``;
-    an inventory for the pyinfra command line carries the same three.
+    an inventory for the pyinfra command line carries the same three. And ``runcrate_new``, where there is any.
     """
     plan = NetworkPlan.model_validate(host.data.runcrate_plan)
     spec = ClusterSpec.model_validate(host.data.runcrate_spec)
-    return Context(spec, plan, plan.nodes[host.data.runcrate_index])
+    return Context(spec, plan, plan.nodes[host.data.runcrate_index], frozenset(host.data.get("runcrate_new") or ()))

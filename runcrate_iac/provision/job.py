@@ -28,8 +28,10 @@ class Job(Model):
     """Seconds since the epoch after which the step is ended."""
     script: str | None = Field(default=None, repr=False)
     """The text of the user's set-up script, for that step."""
+    new: tuple[int, ...] = ()
+    """The nodes that are not part of the cluster yet, by index: all at its first join, later those that are added."""
     arm: bool = False
-    """The machines have no lease of their own: the join arms one first, until this deadline (X2)."""
+    """The new machines have no lease of their own: the join arms one first, until this deadline (X2)."""
 
 
 class Line(Model):

@@ -24,9 +24,12 @@ _NO_SESSION = 255
 _LEAVE = "/usr/local/lib/runcrate/leave"
 
 
-def leave(cluster: str, cluster_id: str, machines: Sequence[Machine], report: Report) -> tuple[str, ...]:
+def leave(
+    cluster: str, cluster_id: str, machines: Sequence[Machine], report: Report, *, first: int = 0
+) -> tuple[str, ...]:
     """Have every node undo what the join and the later steps did to it; return the names of those that did not.
 
+    ``first``: only the nodes from this number on.
     ``report`` hears of each node, and of one that can't be reached or does not do it, the reason and the remedy: the
     script is on the node, and it is no error of the release, since nothing of ours costs anything there. Repeatable; a
     node that is in another cluster by now (``cluster_id``) is left alone. Takes :data:`SECONDS` at most.
@@ -44,9 +47,10 @@ def leave(cluster: str, cluster_id: str, machines: Sequence[Machine], report: Re
         report(f"not left: {problem}; if it was joined, run `sudo {_LEAVE}` on {node.machine.host}", node.name)
         return False
 
-    with ThreadPoolExecutor(len(plan.nodes)) as pool:
-        done = list(pool.map(one, plan.nodes))
-    return tuple(node.name for node, left in zip(plan.nodes, done, strict=True) if not left)
+    nodes = plan.nodes[first:]
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        done = list(pool.map(one, nodes))
+    return tuple(node.name for node, left in zip(nodes, done, strict=True) if not left)
 
 
 def _problem(node: Node, config: Path, cluster_id: str) -> str:

@@ -49,11 +49,14 @@ _TRAITS = (
 )
 
 
-def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All) -> list[Condition]:
-    """Everything that keeps a machine out, each with node, fact and remedy; empty where all can join."""
+def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All, trusted: frozenset[int]) -> list[Condition]:
+    """Everything that keeps a machine out, each with node, fact and remedy; empty where all can join.
+
+    ``trusted``: the nodes, by index, that the others have to be like.
+    """
     return [
         *(condition for node in plan.nodes for condition in _alone(node, facts[node.index], machine)),
-        *_differences(plan, facts),
+        *_differences(plan, facts, trusted),
         *_equal_host_keys(plan, facts),
         *_shared_homes(plan, facts),
     ]
@@ -79,11 +82,11 @@ def slower(plan: NetworkPlan, facts: All) -> Condition | None:
     return Condition(type="WireGuard", status=Status.TRUE, reason="UserSpace", message=message)
 
 
-def unfit_ids(plan: NetworkPlan, facts: All) -> frozenset[int]:
+def unfit_ids(plan: NetworkPlan, facts: All, trusted: frozenset[int]) -> frozenset[int]:
     """The nodes that need a new machine-id: it is none (machine-id(5)), or a node before has it (F2)."""
     seen: set[str] = set()
     unfit = set()
-    for node in plan.nodes:
+    for node in sorted(plan.nodes, key=lambda node: node.index not in trusted):
         machine_id = facts[node.index].machine_id
         if machine_id in seen or not re.fullmatch("[0-9a-f]{32}", machine_id):
             unfit.add(node.index)
@@ -126,12 +129,12 @@ def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition
         yield not_joined(node.name, "DiskFull", fact, "make room there, or use a machine with a larger disk")
 
 
-def _differences(plan: NetworkPlan, facts: All) -> Iterator[Condition]:
+def _differences(plan: NetworkPlan, facts: All, trusted: frozenset[int]) -> Iterator[Condition]:
     """How machines differ that must be equal (C1): the fewer are named; where it is even, the first are right."""
     indexes = range(len(plan.nodes))
     for trait in _TRAITS:
         alike = [[other for other in indexes if trait.same(facts[one], facts[other])] for one in indexes]
-        usual = max(alike, key=len)
+        usual = max(alike, key=lambda these: len(trusted.intersection(these)))
         where = f"{len(usual)} of {len(alike)} nodes have" if len(usual) > 1 else f"{plan.nodes[usual[0]].name} has"
         for index in sorted(set(indexes) - set(usual)):
             node = plan.nodes[index]

@@ -130,6 +130,7 @@ class Session:
             ok=not broken(list(conditions)),
             changed=any(changed),
             conditions=conditions,
+            reached=self.connected,
             busy={name: round(seconds, 1) for name, seconds in self._busy.seconds.items()},
         )
 
@@ -197,7 +198,8 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
         "runcrate_index": node.index,
         "runcrate_cluster_id": job.cluster_id,
         "runcrate_script": job.script,
-        "runcrate_lease": job.deadline if job.arm else None,
+        "runcrate_new": job.new,
+        "runcrate_lease": job.deadline if job.arm and node.index in job.new else None,
         "_sudo": machine.user != "root",
         **connection,
     }

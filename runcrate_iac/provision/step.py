@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from runcrate_iac.model import network
 from runcrate_iac.model.conditions import Condition, Status
@@ -30,15 +30,17 @@ def perform(
     now: float,
     on_event: Callable[[Event], None],
     *,
-    joined: bool = True,
+    deadline: float | None = None,
+    new: Collection[int] = (),
     given: bool = False,
     dead: Callable[[], list[Condition]] = list,
 ) -> Outcome:
     """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch.
 
-    ``joined``: the cluster had its common moment, so that a join that runs again has its time anew, and no lease.
-    ``given``: the machines are the user's own, which have no lease but the one that the first join arms. ``dead`` is
-    asked every few seconds which machines do not run any more, which ends the step.
+    ``deadline`` (seconds since the epoch): default what :data:`SECONDS` gives the step. ``new``: the nodes, by index,
+    that are not part of the cluster yet. ``given``: the machines are the user's own, which have no lease but the one
+    that their first join arms. ``dead`` is asked every few seconds which machines do not run any more, which ends the
+    step.
     """
     try:
         plan = network.plan(document.made.machines)
@@ -50,9 +52,10 @@ def perform(
         spec=document.spec,
         plan=plan,
         ssh_config=ssh.write(document.spec.name, plan),
-        deadline=now + seconds(step, document.spec) if joined else document.made.deadline.timestamp(),
+        deadline=deadline or now + seconds(step, document.spec),
         script=document.script,
-        arm=given and step is Step.JOIN and not joined,
+        new=tuple(sorted(new)),
+        arm=given and step is Step.JOIN and bool(new),
     )
     return run.run(job, on_event, dead)
 

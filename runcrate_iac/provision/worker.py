@@ -99,7 +99,8 @@ def _work(job: Job, emitter: Emitter, waits: Waits) -> tuple[Exit, Outcome]:
     if run.exception is not None:
         raise run.exception
     late = () if session.hopeless.is_set() else waits.out_of_time()
-    outcome = run.value or Outcome(step=job.step, ok=False, conditions=(*collected(), *late))
+    conditions = (*collected(), *late)
+    outcome = run.value or Outcome(step=job.step, ok=False, conditions=conditions, reached=session.connected)
     if outcome.ok:
         return Exit.CONVERGED, outcome
     return Exit.OPERATION_FAILED if session.connected else Exit.NOT_CONNECTED, outcome

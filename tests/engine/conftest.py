@@ -20,12 +20,19 @@ from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grp
 from runcrate_iac.engine import launchers
 from runcrate_iac.engine.install import Engine, install
 from runcrate_iac.engine.standin.values import from_wire, to_wire
+from tests.engine.lab import Lab
 
 
 @pytest.fixture(scope="session")
 def pulumi_engine() -> Engine:
     """The engine that users get: found, or made the first time."""
     return install(lambda message, _node: print(message))
+
+
+@pytest.fixture
+def lab(tmp_path: Path, pulumi_engine: Engine) -> Lab:  # noqa: ARG001 - the engine has to be there
+    """An empty lab."""
+    return Lab.made(tmp_path)
 
 
 @pytest.fixture

@@ -7,87 +7,15 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 import yaml
 
+from tests.engine.lab import FAILS, HANGS, RUN, Lab
 from tests.machines import until
 
 pytestmark = pytest.mark.engine
-PLUGINS = Path(__file__).parent / "plugins"
-FAILS = {"fault": "failed", "node": "node-1", "done": True}
-"""node-1's machine is made and does not start."""
-HANGS = {"fault": "hang", "call": "create", "done": True, "times": "always"}
-"""Every machine is made, and the provider does not say so."""
-RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
-
-
-@dataclass
-class Lab:
-    """A computer of its own: state folder, provider, spec file."""
-
-    root: Path
-
-    @property
-    def machines(self) -> list[str]:
-        """The provider's own list."""
-        return sorted(file.name for file in (self.root / "cloud").glob("*.node-*"))
-
-    def processes(self) -> list[str]:
-        """What runs in this lab's folders."""
-        home = str(self.root / "home")
-        running = psutil.process_iter(["cwd", "cmdline"])
-        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(home)]
-
-    def spec(self, **fields: Any) -> Path:
-        """A spec file; its join has a few seconds."""
-        document = {"name": "lab", "nodes": 2, "software": "slurm", "provider": "fakecloud", "join_timeout": 6}
-        path = self.root / "lab.yaml"
-        path.write_text(yaml.safe_dump(document | fields))
-        return path
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The environment of its commands."""
-        return os.environ | {
-            "RUNCRATE_IAC_HOME": str(self.root / "home"),
-            "FAKECLOUD": str(self.root / "cloud"),
-            "PYTHONPATH": os.pathsep.join([str(self.root / "plugins"), os.environ.get("PYTHONPATH", "")]),
-        }
-
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start a command of ours."""
-        command = [*RUN, *(str(word) for word in words)]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=self.env, stdout=pipe, stderr=pipe, text=True, cwd=self.root)
-
-    def run(self, *words: str | Path) -> tuple[int, str, str]:
-        """Run a command of ours to its end: exit code, output, errors."""
-        process = self.start(*words)
-        stdout, stderr = process.communicate(timeout=120)
-        return process.returncode, stdout, stderr
-
-    def state(self) -> str:
-        """The cluster's state, as the command line tells it."""
-        return str(json.loads(self.run("status", "lab", "--json")[1])["state"])
-
-
-@pytest.fixture
-def lab(tmp_path: Path, pulumi_engine: object) -> Lab:  # noqa: ARG001 - the engine has to be there
-    """An empty lab with the provider installed as a third party's would be."""
-    (tmp_path / "cloud").mkdir()
-    info = tmp_path / "plugins" / "fakecloud-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fakecloud\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[runcrate_iac.providers]\nfakecloud = fakecloud:FakeCloud\n")
-    (tmp_path / "plugins" / "fakecloud.py").symlink_to(PLUGINS / "fakecloud.py")
-    return Lab(tmp_path)
 
 
 def test_a_failing_machine_releases_every_machine(lab: Lab) -> None:

@@ -17,7 +17,7 @@ from runcrate_iac.errors import Leftover, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.receipt import receipt
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines import fleet, step
+from runcrate_iac.machines import fleet, gone, step
 from runcrate_iac.machines.faulty import Faulty
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.watch import Watch
@@ -62,7 +62,7 @@ class World:
     @property
     def hidden(self) -> float:
         """Seconds for which a machine may not be listed yet."""
-        return step.hidden(self.view, self.provider, self.clock.now())
+        return gone.hidden(self.view, self.provider, self.clock.now())
 
     @property
     def receipt(self) -> Receipt:

@@ -75,7 +75,7 @@ def machine(index: int, **fields: Any) -> Facts:
 def refused(*odd: dict[str, Any], simulated: bool = True) -> list[tuple[str | None, str, str]]:
     """Node, reason and fact of what keeps machines out that differ from good ones in these fields."""
     facts = {index: machine(index, **fields) for index, fields in enumerate(odd)}
-    found = preflight.refusals(network(len(odd), simulated=simulated), MACHINE, facts)
+    found = preflight.refusals(network(len(odd), simulated=simulated), MACHINE, facts, frozenset(facts))
     assert all(condition.remedy for condition in found)
     return [(condition.node, condition.reason, condition.message) for condition in found]
 
@@ -237,13 +237,13 @@ def test_a_shared_home_is_refused() -> None:
 def test_equal_and_missing_machine_ids_are_made_anew(ids: list[str], unfit: set[int]) -> None:
     """Of machines with one id the later ones get a new one, and so does a machine that has none (F2)."""
     facts = {index: machine(index, machine_id=one) for index, one in enumerate(ids)}
-    assert preflight.unfit_ids(network(len(ids)), facts) == unfit
+    assert preflight.unfit_ids(network(len(ids)), facts, frozenset(facts)) == unfit
 
 
 def test_the_slower_wireguard_is_news() -> None:
     """A kernel without WireGuard is told, and is no fault (C15)."""
     facts = {0: machine(0), 1: machine(1, wireguard="tun")}
-    assert preflight.refusals(network(2), MACHINE, facts) == []
+    assert preflight.refusals(network(2), MACHINE, facts, frozenset(facts)) == []
     news = preflight.slower(network(2), facts)
     assert news
     assert (news.status, news.reason) == ("true", "UserSpace")
@@ -290,4 +290,4 @@ def test_who_uses_the_private_network_already(route: str, taken: tuple[str, ...]
 def test_wrong_clocks_are_corrected(offsets: list[float], synchronised: tuple[int, ...], wrong: dict[int, int]) -> None:
     """A clock over 30 s off follows a time service, else the head, else the majority; never this computer (F6)."""
     facts = {i: machine(i, offset=float(o), synchronised=i in synchronised) for i, o in enumerate(offsets)}
-    assert clock.corrections(facts) == wrong
+    assert clock.corrections(facts, facts) == wrong

@@ -65,6 +65,11 @@ def load(place: Path) -> Machine | None:
         raise StateDamaged(what, "upgrade runcrate-iac, or end that cluster: runcrate-iac down NAME") from error
 
 
+def _has_disk(place: Path) -> bool:
+    """Whether there is something to start again from: a virtual machine's disk, or a container's layer."""
+    return any((place / name).exists() for name in ("disk.qcow2", "upper"))
+
+
 def listed(cluster_id: str, running: set[str]) -> list[Machine]:
     """Every machine of the cluster that has a folder or a process, by index; ``running`` are the processes' marks."""
     found = {}
@@ -77,7 +82,7 @@ def listed(cluster_id: str, running: set[str]) -> list[Machine]:
             known = load(folder(cluster_id, index))
         known = known or Machine(index=index, id=mark(cluster_id, index), host=LOOPBACK)
         alive = known.id in running
-        if known.host_key:
+        if known.host_key and (alive or _has_disk(folder(cluster_id, index))):
             state = MachineState.RUNNING if alive else MachineState.STOPPED
         else:
             state = MachineState.BOOTING if alive else MachineState.FAILED

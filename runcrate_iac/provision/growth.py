@@ -1,0 +1,73 @@
+"""The end of a growth: the machines that have joined are part of the cluster, or they go and it is what it was (C8)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+
+from runcrate_iac import steps
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.machines import growth
+from runcrate_iac.machines import step as machines
+from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model.documents import StepInput
+from runcrate_iac.model.network import Machine, node_name
+from runcrate_iac.model.progress import Outcome, Step
+from runcrate_iac.provision.alive import looker
+from runcrate_iac.provision.leave import leave
+from runcrate_iac.provision.step import perform
+
+PART_SECONDS = 120.0
+"""How long the old nodes may take to join among themselves again."""
+
+
+def newcomers(view: View, joining: Collection[Machine]) -> frozenset[int]:
+    """Which of the machines are not part of the cluster yet, by index: all where it never joined."""
+    return frozenset(machine.index for machine in joining if machine.id not in view.joined)
+
+
+def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> None:
+    """After a join of a cluster that was up: its new machines are part of it, and billed, from this moment (C11)."""
+    view = ledger.current(cluster)
+    if view is None or view.joined_at is None:
+        return
+    new = newcomers(view, joining)
+    rates = view.rates
+    if view.growth:
+        rates = {node_name(index): view.growth.price_per_machine.usd for index in new} | rates
+    events = [
+        (Note.NODE_JOINED, {"node": node, "machine": machine.id, "price_per_hour": rates[node]})
+        for machine in joining
+        if machine.index in new
+        for node in [node_name(machine.index)]
+    ]
+    if view.growth:
+        events.append((Note.GROWN, {}))
+    if events:
+        ledger.notes(cluster, view.cluster_id, *events)
+
+
+def take_back(view: View, ledger: Ledger, feed: Feed, *, reason: str, touched: bool) -> View:
+    """Undo a growth; the cluster is as it was before, or it is degraded where its own nodes have a fault by now.
+
+    ``touched``: the nodes may know of the new machines, and are joined among themselves again. Raises
+    :class:`~runcrate_iac.errors.Leftover` where a machine can't be proved gone.
+    """
+    name, provider = view.name, provider_of(view.declared)
+    if provider.name == GivenProvider.name and touched and view.growth and view.growth.machines:
+        leave(name, view.cluster_id, view.all_machines, feed.report, first=view.spec.nodes)
+    after = asyncio.run(growth.undo(view, provider, ledger, feed.report, reason=reason))
+    if not touched:
+        return after
+    document, dead = StepInput(spec=after.spec, made=machines.made(after)), looker(Step.JOIN, after, feed.report)
+
+    def join() -> Outcome:
+        now = time.time()
+        return perform(Step.JOIN, document, now, feed.emit, deadline=now + PART_SECONDS, dead=dead)
+
+    steps.record(ledger, name, Step.JOIN, join, Feed(name, Step.JOIN))
+    return ledger.latest(name) or after
