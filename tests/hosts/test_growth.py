@@ -60,7 +60,7 @@ def herd(any_computer: Computer) -> Iterator[Cluster]:
     up(any_computer, 2)
     found = as_it_is(any_computer)
     assert found.ssh("node-0", JOB).strip().isdigit()
-    until(lambda: found.ssh("node-0", "squeue -h -t R -o %D").strip() == "2", "the job runs", 30)
+    until(lambda: found.ssh("node-0", "squeue -h -t R -o %D").strip() == "2", "the job runs", 120)
     yield found
     any_computer.run("down", "herd", "--yes")
 
@@ -71,9 +71,9 @@ def test_an_interrupted_growth_leaves_no_trace(herd: Cluster) -> None:
     process = herd.computer.start("up", spec(herd.computer, 3), "--yes")
     news = herd.computer.home / "clusters" / "herd" / "progress.jsonl"
     end = news.stat().st_size
-    until(lambda: "hostname and /etc/hosts" in news.read_text()[end:], "the nodes are told of one another", 120)
+    until(lambda: "hostname and /etc/hosts" in news.read_text()[end:], "the nodes are told of one another", 300)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=300)
+    _, stderr = process.communicate(timeout=600)
     assert process.returncode == 3, stderr
     assert "released 1 of 1 machines that were to be added" in stderr
     status = herd.computer.status("herd")
@@ -102,7 +102,7 @@ def test_a_running_cluster_grows(herd: Cluster) -> None:
     told = json.loads(computer.run("events", "herd", "--json").stdout)
     assert [one["data"]["node"] for one in told if one["type"] == "node_joined"] == ["node-2", "node-3"]
     grown.ssh("node-0", "touch /tmp/enough")
-    until(lambda: grown.ssh("node-0", "tail -n 2 /tmp/job.out | sort") == "node-0\nnode-1\n", "it ends well", 60)
+    until(lambda: grown.ssh("node-0", "tail -n 2 /tmp/job.out | sort") == "node-0\nnode-1\n", "it ends well", 240)
 
 
 def test_a_shrink_is_refused(herd: Cluster) -> None:
@@ -119,13 +119,13 @@ def test_a_worker_that_stops_is_named_and_comes_back(herd: Cluster, monkeypatch:
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(computer.home))
     cluster_id = computer.status("herd")["cluster_id"]
     herd.ssh("node-1", "sudo systemctl poweroff", check=False)
-    until(lambda: listed(provider, cluster_id)[1].state is MachineState.STOPPED, "node-1 is off", 60)
+    until(lambda: listed(provider, cluster_id)[1].state is MachineState.STOPPED, "node-1 is off")
     done = computer.run("status", "herd", "--check")
     assert done.returncode == 4, done.stdout + done.stderr
     assert "node-1: its machine" in done.stdout
     request = request_for(load(spec(computer, 4)), cluster_id, time.time() + 300)
     reserve(provider, request, lambda message, node: None)  # somebody starts it again
-    until(lambda: "idle" in herd.ssh("node-0", "sinfo -h -n node-1 -o %T", check=False), "node-1 is idle", 60)
+    until(lambda: "idle" in herd.ssh("node-0", "sinfo -h -n node-1 -o %T", check=False), "node-1 is idle")
     done = computer.run("status", "herd", "--check")
     assert (done.returncode, computer.status("herd")["state"]) == (0, "ready"), done.stdout + done.stderr
 
