@@ -1,6 +1,6 @@
 """The acceptance suite, the same for every software: names, GPUs, /shared and the hostfile, on every node (X3, F22).
 
-That all nodes reach all, with large packets and agreeing clocks, is ``reach.reach``.
+That all nodes reach all, with large packets and agreeing clocks, is ``reach.check``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from runcrate_iac.model.storage import has_shared_folder, hostfile
 from runcrate_iac.provision.checks import verdicts
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
+from runcrate_iac.provision.reach import following
 from runcrate_iac.provision.remote import ask
 from runcrate_iac.provision.render import render
 
 _TOKEN = uuid.uuid4().hex
 _TRIES = 40
 """Half seconds until what another node writes must be readable; all nodes write at the same time."""
+_SECONDS = 60
+"""For all that is done in /shared."""
 
 
 @deploy("Check")
@@ -34,11 +37,23 @@ def checks() -> None:
 def _look(here: Context) -> None:
     machine = here.spec.machine
     shared, path = has_shared_folder(machine), hostfile(machine)
-    values = {"plan": here.plan, "node": here.node, "is_head": here.is_head, "tries": _TRIES, "token": _TOKEN}
-    more = {"gpu_device": gpu_device(here.node), "shared": shared, "hostfile": path}
-    lines = ask(render("checks/node.sh.j2", **values, **more), _sudo=False)
+    after = following(here.present, here.node)
+    values = {
+        "plan": here.plan,
+        "present": here.present,
+        "node": here.node,
+        "is_head": here.is_head,
+        "next": after if after != here.node else None,
+        "storage_there": here.plan.head in here.present.nodes,
+        "token": _TOKEN,
+        "tries": _TRIES,
+        "seconds": _SECONDS,
+    }
+    text = render("checks/node.sh.j2", gpu_device=gpu_device(here.node), shared=shared, hostfile=path, **values)
     wanted = render("storage/hostfile.j2", plan=here.plan, spec=here.spec).splitlines()
-    for condition in verdicts(here.plan, here.node, machine.gpus, (path, wanted), lines, shared=shared):
+    lines = ask(text, _sudo=False)
+    told = verdicts(here.plan, here.node, machine.gpus, (path, wanted), lines, present=here.present, shared=shared)
+    for condition in told:
         found(condition)
 
 

@@ -8,10 +8,20 @@ from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
 from runcrate_iac.model.conditions import Condition
-from runcrate_iac.provision import clock
+from runcrate_iac.provision.clock import disagreement
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.reach import Probe, faults, firewalled, fitting_mtu, following, missing, parse, pause
+from runcrate_iac.provision.reach import (
+    Probe,
+    faults,
+    firewalled,
+    fitting_mtu,
+    following,
+    missing,
+    network,
+    parse,
+    pause,
+)
 from runcrate_iac.provision.remote import ask, script
 from runcrate_iac.provision.render import render
 
@@ -36,8 +46,34 @@ def reach() -> None:
     python.call(name="reach all other nodes", function=_probe_again, here=here)
 
 
+@deploy("Look at the network")
+def check() -> None:
+    """The same after the join: a node that can't be reached is told, and ends nothing (X3)."""
+    here = cluster()
+    python.call(name="reach all other nodes", function=_look, here=here)
+    python.call(name="packet size", function=_narrow, here=here)
+    python.call(name="network and clock", function=_tell, here=here)
+
+
+def _look(here: Context) -> None:
+    _probes[here.node.index] = _probed(here)
+
+
+def _tell(here: Context) -> None:
+    if any(probe.fits for probe in _probes.values()):
+        _look(here)
+    probes = {node.index: _probes[node.index] for node in here.present.nodes if node.index in _probes}
+    for condition in network(here.present, here.node, probes, _offsets):
+        found(condition)
+
+
 def _probe(here: Context) -> None:
-    plan, node = here.plan, here.node
+    probe = _probes[here.node.index] = _probed(here)
+    _refuse(faults(here.plan, here.node, probe))
+
+
+def _probed(here: Context) -> Probe:
+    plan, node = here.present, here.node
     peers = [peer for peer in plan.nodes if peer != node]
     text = render("network/probe.sh.j2", plan=plan, node=node, peers=peers, next=following(plan, node), seconds=_ROUND)
     until = time.monotonic() + PATIENCE
@@ -48,13 +84,17 @@ def _probe(here: Context) -> None:
             break
         waiting(node.name, f"SSH answers, {missing(plan, node, probe)}")
         time.sleep(pause(probe))
-    _probes[node.index] = probe
     _offsets[node.index] = probe.time - before
-    _refuse(faults(plan, node, probe))
+    return probe
 
 
 def _fit(here: Context) -> None:
-    _refuse([*clock.disagreement(here.node, _offsets), *firewalled(here.plan, here.node, _probes)])
+    away = _offsets[here.node.index] - _offsets[0]
+    _refuse([*disagreement(here.node, away), *firewalled(here.plan, here.node, _probes)])
+    _narrow(here)
+
+
+def _narrow(here: Context) -> None:
     mtu = fitting_mtu(_probes)
     text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
     script(name=f"packets of {mtu} bytes", text=text, differs=mtu < _probes[here.node.index].mtu)

@@ -117,13 +117,15 @@ def _encode(here: Context) -> None:
 
 def _check(here: Context) -> None:
     plan, node = here.plan, here.node
-    peers = {peer.name: _credentials[peer.index] for peer in plan.nodes if (peer == plan.head) != here.is_head}
-    values = {"nodes": len(plan.nodes), "is_head": here.is_head, "credentials": peers}
+    there = [peer for peer in here.present.nodes if peer.index in _credentials]
+    peers = {peer.name: _credentials[peer.index] for peer in there if (peer == plan.head) != here.is_head}
+    whole = len(there) == len(plan.nodes)
+    values = {"nodes": len(plan.nodes), "is_head": here.is_head, "whole": whole, "credentials": peers}
     busy = "|".join(sorted(verdict.AT_WORK - {"idle"}))
     program = render("slurm/mpi_size.py")
     text = render("slurm/check.sh.j2", program=program, seconds=_MPI_SECONDS, busy=busy, **values)
     lines = ask(text, _sudo=False)
-    conditions = [verdict.credentials(node, lines)]
+    conditions = [verdict.credentials(node, lines)] if peers else []
     if here.is_head:
         states = [line.removeprefix("node ") for line in lines if line.startswith("node ")]
         conditions += verdict.idle(plan.nodes, states, rules.gres(here.spec.machine))

@@ -8,7 +8,22 @@ from typing import NoReturn
 
 import typer
 
-from runcrate_iac.cli import artifacts, doctor, down, events, gc, preview, receipt, retry, setup, ssh, status, up
+from runcrate_iac.cli import (
+    artifacts,
+    bandwidth,
+    check,
+    doctor,
+    down,
+    events,
+    gc,
+    preview,
+    receipt,
+    retry,
+    setup,
+    ssh,
+    status,
+    up,
+)
 from runcrate_iac.errors import Failed, RuncrateError
 from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.steps import INTERRUPTED
@@ -32,6 +47,8 @@ app.command("up")(up.up)
 app.command("preview")(preview.preview)
 app.command("retry")(retry.retry)
 app.command("status")(status.status)
+app.command("check")(check.check)
+app.command("bandwidth")(bandwidth.bandwidth)
 app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
 app.command("down")(down.down)
 app.command("gc")(gc.gc)

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from runcrate_iac import steps
+from runcrate_iac.cli import check as acceptance
 from runcrate_iac.cli import output
-from runcrate_iac.cli.display import Display
-from runcrate_iac.errors import Refused, SpecError
+from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
-from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.machines.step import made
 from runcrate_iac.machines.watch import within
 from runcrate_iac.model.conditions import broken, sentence
-from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import MachineState, node_name, private_address
-from runcrate_iac.model.progress import Step
 
 Which = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The cluster's name; without it, all of them.")]
-Check = Annotated[bool, typer.Option("--check", help="Run the acceptance suite on every node now.")]
-CHECKABLE = (State.INSTALLING, State.READY, State.DEGRADED)
+Check = Annotated[bool, typer.Option("--check", help="Run `check` first, the acceptance suite on every node.")]
 
 
 def status(name: Which = None, check: Check = False, as_json: output.AsJson = False) -> None:
@@ -38,12 +31,11 @@ def status(name: Which = None, check: Check = False, as_json: output.AsJson = Fa
     if name is None:
         _all(as_json=as_json)
         return
-    ledger = Ledger()
-    view = ledger.latest(name)
+    view = Ledger().latest(name)
     if view is None:
         raise SpecError(f"no cluster has ever been called {name}", "runcrate-iac status lists them")
     if check:
-        view = _checked(view, ledger, as_json=as_json)
+        view, _ = acceptance.run(acceptance.up(name), "status --check", as_json=as_json)
     machines = _machines(view)
     if as_json:
         found = [condition.model_dump(mode="json") for condition in view.conditions]
@@ -86,19 +78,3 @@ def _show(view: View, machines: dict[str, MachineState]) -> None:
         output.console.print(f"[red]✗[/] {escape(sentence(condition))}")
         for line in condition.log:
             output.console.print(f"    {escape(line)}")
-
-
-def _checked(view: View, ledger: Ledger, *, as_json: bool) -> View:
-    from runcrate_iac.engine.lock import locked  # noqa: PLC0415 - only --check needs them
-    from runcrate_iac.provision.alive import looker  # noqa: PLC0415
-    from runcrate_iac.provision.step import perform  # noqa: PLC0415
-
-    if view.state not in CHECKABLE:
-        raise Refused(f"{view.name} is {view.state}: there is nothing to check", "bring it up first")
-    document = StepInput(spec=view.spec, made=made(view.model_copy(update={"growth": None})))
-    with locked(view.name, "status --check"), Display(as_json=as_json) as display:
-        feed = Feed(view.name, Step.CHECK, display)
-        dead = looker(Step.CHECK, view, feed.report)
-        work = lambda: perform(Step.CHECK, document, time.time(), feed.emit, dead=dead)  # noqa: E731
-        steps.record(ledger, view.name, Step.CHECK, work, feed)
-    return ledger.current(view.name) or view

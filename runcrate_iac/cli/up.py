@@ -96,7 +96,7 @@ def next_lines(view: View) -> str:
             (f"{cli} ssh {name} -- \"sbatch --nodes 2 --wrap 'srun hostname'\"", "submit a batch job"),
         ]
     lines += [
-        (f"{cli} status {name} --check", "check every node again"),
+        (f"{cli} check {name}", "check every node again"),
         (f"{cli} down {name}", "terminate the whole cluster"),
     ]
     width = max(len(command) for command, _ in lines)

@@ -26,6 +26,8 @@ class Condition(Model):
     """One UpperCamel word for programs: ``NoHandshake``, ``WrongGpuCount`` …"""
     message: str = ""
     """The fact for people: "7 of 8 GPUs on node-2"."""
+    measured: str = ""
+    """What was measured, in a word for a table's cell: "1420 bytes"."""
     remedy: str = ""
     """What to do about it."""
     node: str | None = None

@@ -35,11 +35,10 @@ def corrections(facts: Mapping[int, Facts], trusted: Collection[int]) -> dict[in
     return {index: right - one.offset for index, one in facts.items() if abs(one.offset - right) > TOLERANCE}
 
 
-def disagreement(node: Node, offsets: Mapping[int, float]) -> list[Condition]:
-    """The fault of a node whose clock is still away from the head's after all corrections: two time services fight."""
-    away = offsets[node.index] - offsets[0]
+def disagreement(node: Node, away: float) -> list[Condition]:
+    """The fault of a node whose clock is still so many seconds away from the head's: two time services fight."""
     if abs(away) <= TOLERANCE:
         return []
-    fact = f"its clock is {away:+.0f} s from the head's again, right after it was corrected"
+    fact = f"its clock is {away:+.0f} s from the head's, although the join corrected it"
     remedy = "its time service has another source than the head's: give all machines the same"
     return [not_joined(node.name, "ClockDisagrees", fact, remedy)]

@@ -20,6 +20,8 @@ BANNER = 15
 SESSION = 60
 """Seconds that it has to agree on keys, and to answer a login, each. paramiko goes on without a session, and with a
 misleading error, where its time for the connection ends before that."""
+LOOK = 45.0
+"""Seconds for which a check, which goes on without the node, tries to log in to one."""
 
 
 class Refused(Exception):

@@ -16,6 +16,8 @@ class Context(NamedTuple):
     spec: ClusterSpec
     plan: NetworkPlan
     node: Node
+    present: NetworkPlan
+    """The plan with those nodes only that this run is connected to; a check goes on without the others."""
     new: frozenset[int] = frozenset()
     """The nodes that are not part of the cluster yet, by index; the others are, and are in the right."""
 
@@ -39,4 +41,7 @@ def cluster() -> Context:
     """
     plan = NetworkPlan.model_validate(host.data.runcrate_plan)
     spec = ClusterSpec.model_validate(host.data.runcrate_spec)
-    return Context(spec, plan, plan.nodes[host.data.runcrate_index], frozenset(host.data.get("runcrate_new") or ()))
+    connected = {one.name for one in host.state.activated_hosts}
+    present = plan.model_copy(update={"nodes": tuple(node for node in plan.nodes if node.name in connected)})
+    new = frozenset(host.data.get("runcrate_new") or ())
+    return Context(spec, plan, plan.nodes[host.data.runcrate_index], present, new)

@@ -30,6 +30,8 @@ class Job(Model):
     """The text of the user's set-up script, for that step."""
     new: tuple[int, ...] = ()
     """The nodes that are not part of the cluster yet, by index: all at its first join, later those that are added."""
+    absent: tuple[str, ...] = ()
+    """Nodes whose machines are known to be dead: a check leaves them out."""
     arm: bool = False
     """The new machines have no lease of their own: the join arms one first, until this deadline (X2)."""
 

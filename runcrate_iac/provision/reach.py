@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.conditions import Condition, not_joined
+from runcrate_iac.model.conditions import Condition, Status, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.provision.clock import disagreement
 
 SMALLEST = 576
 """Bytes of the smallest packet that every IPv4 path carries (RFC 791); a path below it is broken."""
@@ -79,14 +80,45 @@ def missing(plan: NetworkPlan, node: Node, probe: Probe) -> str:
 
 def following(plan: NetworkPlan, node: Node) -> Node:
     """The node that this one logs in to, so that every node is tried once from each side."""
-    return plan.nodes[(node.index + 1) % len(plan.nodes)]
+    return plan.nodes[(plan.nodes.index(node) + 1) % len(plan.nodes)]
+
+
+_ASPECTS = {"LargePacketsLost": "LargePacketsPass", "ClockDisagrees": "ClockAgrees", "NameTaken": "NamesResolve"}
+"""The condition that a fault with this reason is about, for a check; all others are about ``ReachesAll``."""
+
+
+def network(
+    plan: NetworkPlan, node: Node, probes: Mapping[int, Probe], offsets: Mapping[int, float]
+) -> list[Condition]:
+    """What a check says of a node's network and clock (X3): a fault each, or that all is well, with the figures.
+
+    ``plan`` has the nodes that can be looked at, ``offsets`` their clocks in seconds against this computer's; the first
+    of them, the head if it is there, is right.
+    """
+    probe = probes[node.index]
+    others = len(plan.nodes) - 1
+    away = offsets[node.index] - offsets[min(offsets)]
+    wrong = [*faults(plan, node, probe), *firewalled(plan, node, probes), *disagreement(node, away)]
+    told = [fault.model_copy(update={"type": _ASPECTS.get(fault.reason, "ReachesAll")}) for fault in wrong]
+    good = {
+        **({"ReachesAll": f"{others - len(probe.silent)} of {others}"} if others else {}),
+        "LargePacketsPass": f"{min([probe.mtu, *probe.fits.values()])} bytes",
+        "ClockAgrees": f"{round(away, 1) + 0.0:+.1f} s",
+    }
+    told = [fault.model_copy(update={"measured": good.get(fault.type, "")}) for fault in told]
+    broken_already = {fault.type for fault in told}
+    return told + [
+        Condition(type=kind, status=Status.TRUE, reason="Measured", message=measured, measured=measured, node=node.name)
+        for kind, measured in good.items()
+        if kind not in broken_already
+    ]
 
 
 def firewalled(plan: NetworkPlan, node: Node, probes: Mapping[int, Probe]) -> list[Condition]:
     """The fault of a node that lets ping and SSH in from the tunnel and nothing else, as the node before it found."""
-    before = plan.nodes[node.index - 1]
-    probe = probes[before.index]
-    if not probe.closed:
+    before = plan.nodes[plan.nodes.index(node) - 1]
+    probe = probes.get(before.index)
+    if probe is None or not probe.closed:
         return []
     own = f"a firewall of its own ({', '.join(probe.tables)})" if probe.tables else "a firewall of its own"
     fact = f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}"

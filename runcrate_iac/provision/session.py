@@ -27,7 +27,7 @@ from pyinfra.context import ctx_host, ctx_state
 from runcrate_iac import paths
 from runcrate_iac.model.conditions import Condition, Status, broken
 from runcrate_iac.model.network import Node
-from runcrate_iac.model.progress import Mark, Outcome
+from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.provision import connect, keepalive, ssh
 from runcrate_iac.provision.busy import Busy
 from runcrate_iac.provision.emit import Emitter
@@ -50,8 +50,10 @@ class Session:
         self._job, self._emitter, self._waits, self._words = job, emitter, waits, words
         self._known_hosts = job.ssh_config.with_name("known_hosts")
         known = self._known_hosts.read_text()
-        hosts = [(node.name, _data(job, node, known)) for node in job.plan.nodes]
-        config = Config(FAIL_PERCENT=0, CONNECT_TIMEOUT=connect.SESSION, PARALLEL=len(hosts))
+        hosts = [(node.name, _data(job, node, known)) for node in job.plan.nodes if node.name not in job.absent]
+        self._only_looks = job.step is Step.CHECK
+        fail_percent = 100 if self._only_looks else 0
+        config = Config(FAIL_PERCENT=fail_percent, CONNECT_TIMEOUT=connect.SESSION, PARALLEL=len(hosts))
         self._state = State(Inventory((hosts, {})), config, check_for_changes=False)
         self._tell = Tell(emitter, waits)
         self._state.add_callback_handler(self._tell)
@@ -59,7 +61,8 @@ class Session:
         on_waiting(self._wait)
         self.connected = False
         self.hopeless = Event()
-        """Set once a node has failed for good, whatever the others still wait for (F16)."""
+        """Set once a node has failed for good, whatever the others still wait for (F16). Not by a check: it changes
+        nothing, so that it looks at every node that it can."""
 
     def run(self, deploys: Sequence[Deploy]) -> Outcome:
         """Connect every node, run the deploys, and say how it ended."""
@@ -79,10 +82,13 @@ class Session:
         def one(host: Host) -> None:
             node = self._node(host)
             try:
-                connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what))
+                with gevent.Timeout(connect.LOOK if self._only_looks else None):
+                    connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what))
             except connect.Refused as refused:
                 self._fail(host, refused.reason, refused.message, refused.remedy)
-                self.hopeless.set()
+                self._give_up()
+            except gevent.Timeout:
+                self._fail(host, "NoLogin", f"{self._waits.of(node.name)} after {connect.LOOK:.0f} s", _LOST)
             else:
                 self._busy.watch(host)
                 watched = connect.transport(host), lambda: self._silent(host), lambda: self._lost(host)
@@ -108,6 +114,9 @@ class Session:
             if greenlet.exception is not None:
                 said = self._words.of(host.name) or repr(greenlet.exception)
                 self._fail(host, "PreparationFailed", f"its present state can't be read: {said}", _SEE_LOG)
+                self._state.active_hosts.discard(host)
+        if self._only_looks and self._state.active_hosts:
+            return
         if self._state.failed_hosts or broken(list(collected())):
             msg = "not every node got through"
             raise PyinfraError(msg)
@@ -142,7 +151,11 @@ class Session:
         doing = self._tell.doing.get(host.name, "the wait for the other nodes")
         why = connect.transport(host).get_exception() or "it does not answer"
         self._fail(host, "ConnectionLost", f"the connection was lost during: {doing} ({why})", _LOST)
-        self.hopeless.set()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if not self._only_looks:
+            self.hopeless.set()
 
     def _blame(self, message: str) -> None:
         if not broken(list(collected())) and not self._state.failed_hosts:

@@ -40,12 +40,13 @@ def perform(
     ``deadline`` (seconds since the epoch): default what :data:`SECONDS` gives the step. ``new``: the nodes, by index,
     that are not part of the cluster yet. ``given``: the machines are the user's own, which have no lease but the one
     that their first join arms. ``dead`` is asked every few seconds which machines do not run any more, which ends the
-    step.
+    step; a check asks it once, and looks at the other machines.
     """
     try:
         plan = network.plan(document.made.machines)
     except ValueError as error:
         return Outcome(step=step, ok=False, conditions=(_equal_addresses(step, str(error)),))
+    lost = dead() if step is Step.CHECK else []
     job = Job(
         step=step,
         cluster_id=document.made.cluster_id,
@@ -56,8 +57,15 @@ def perform(
         script=document.script,
         new=tuple(sorted(new)),
         arm=given and step is Step.JOIN and bool(new),
+        absent=tuple(condition.node for condition in lost if condition.node),
     )
-    return run.run(job, on_event, dead)
+    if step is not Step.CHECK:
+        return run.run(job, on_event, dead)
+    if len(job.absent) == len(plan.nodes):
+        return Outcome(step=step, ok=False, conditions=tuple(lost))
+    outcome = run.run(job, on_event)
+    found = (*lost, *outcome.conditions)
+    return outcome.model_copy(update={"ok": outcome.ok and not lost, "conditions": found})
 
 
 def _equal_addresses(step: Step, fact: str) -> Condition:

@@ -40,6 +40,10 @@ class Waits:
         """``node`` waits for nothing any more."""
         self._waits.pop(node, None)
 
+    def of(self, node: str) -> str:
+        """What ``node`` waits for."""
+        return self._waits.get(node, (OTHERS, 0.0))[0]
+
     def long(self, seconds: float) -> list[tuple[str, str]]:
         """(node, sentence) of those that have waited for the same thing at least so long."""
         now = time.monotonic()

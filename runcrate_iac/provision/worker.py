@@ -51,11 +51,11 @@ def deploys(job: Job) -> list[str]:
             *(["lease.arm"] if job.arm else []),
             *("names.names", "mesh.mesh", "reach.reach", "lease.disarm"),
         ],
-        Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "gpus.gpus"],
+        Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "launch.launch", "gpus.gpus"],
         Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
         Step.SETUP: ["setup.setup"],
         Step.CHECK: [
-            *("reach.reach", "checks.checks"),
+            *("reach.check", "checks.checks"),
             *(["slurm.check"] if slurm else []),
             *(["setup.check"] if job.spec.setup else []),
         ],

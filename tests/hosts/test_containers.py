@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -129,6 +130,72 @@ def test_containers_share_no_folder(box: Cluster) -> None:
         ["0", "2"],
         ["1", "2"],
     ]
+
+
+def test_a_slurm_array_spreads_over_the_nodes(box: Cluster) -> None:
+    """Every task of an array runs, with a GPU of its own node (C23)."""
+    script = Path("examples/slurm/array.sbatch").read_text()
+    box.ssh("node-0", f"cat > array.sbatch << 'END'\n{script}END\nsbatch --wait array.sbatch")
+    said = "".join(box.ssh(node, "cat array-*.out 2> /dev/null", check=False) for node in ("node-0", "node-1"))
+    assert sorted(line.split()[1] for line in said.splitlines()) == [str(task) for task in range(8)]
+
+
+def test_every_session_knows_the_clusters_interface(box: Cluster) -> None:
+    """gloo, NCCL and pdsh are told the private network and SSH; root may start MPI (C23)."""
+    assert box.ssh("node-1", "echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME") == "wg-runcrate wg-runcrate\n"
+    assert "NCCL_SOCKET_IFNAME=wg-runcrate" in box.ssh("node-0", "cat /etc/nccl.conf").splitlines()
+    said = box.ssh("node-0", "pdsh -N -w node-[0-1] hostname | sort")
+    assert said == "node-0\nnode-1\n"
+    root = "mpirun --hostfile /etc/runcrate/hostfile --map-by node -n 2 hostname"
+    assert sorted(box.ssh("node-0", f"sudo ssh node-1 {root}").split()) == ["node-0", "node-1"]
+
+
+def test_check_shows_a_row_per_node(box: Cluster) -> None:
+    """`check` finds everything well, and shows a row per node and a column per property (X3)."""
+    done = box.computer.run("check", "box")
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, *rows = [line.split("  ") for line in done.stdout.splitlines() if line.startswith(("node ", "node-"))]
+    columns = [word.strip() for word in head if word.strip()]
+    assert columns == ["node", "login", "reaches", "packets", "clock", "names", "GPUs", "hostfile", "slurm"]
+    assert [row[0] for row in rows] == ["node-0", "node-1"]
+    assert all(sum(cell.strip().startswith("✓") for cell in row) == len(columns) - 1 for row in rows), done.stdout
+
+
+def test_bandwidth_measures_both_networks_and_closes_behind_itself(box: Cluster) -> None:
+    """Both directions have figures of both networks, and nothing listens or is open afterwards (C16, X4)."""
+    done = box.computer.run("bandwidth", "box", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert [(one["source"], one["target"]) for one in told["pairs"]] == [("node-0", "node-1"), ("node-1", "node-0")]
+    assert all(one["private"] > 0 and one["physical"] > 0 for one in told["pairs"]), told
+    assert told["nccl_all_reduce"] == {"bus": None, "reason": "the GPUs are simulated"}
+    for node in ("node-0", "node-1"):
+        assert "elements" not in box.ssh(node, "sudo nft list set inet runcrate measured")
+        assert box.ssh(node, "pgrep iperf3", check=False) == ""
+
+
+def test_what_a_killed_measurement_opened_closes_by_itself(box: Cluster) -> None:
+    """The kernel takes the opening back at its time, with nobody there to do it (X4)."""
+    box.ssh("node-0", "sudo nft add element inet runcrate measured '{ 192.0.2.1 . 20000 timeout 2s }'")
+    assert "192.0.2.1 . 20000" in box.ssh("node-0", "sudo nft list set inet runcrate measured")
+    until(lambda: "192.0.2.1" not in box.ssh("node-0", "sudo nft list set inet runcrate measured"), "it expired", 10)
+
+
+def test_a_dead_node_is_named_and_the_other_is_looked_at(box: Cluster) -> None:
+    """With a machine off, `check` is degraded and says which; what the other has is shown; `up` repairs it (X3, C9)."""
+    box.ssh("node-1", "sudo systemctl poweroff", check=False)
+    until(lambda: box.computer.status("box")["machine_states"]["node-1"] == "stopped", "it is off")
+    begun = time.monotonic()
+    done = box.computer.run("check", "box", "--json")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert time.monotonic() - begun < 60
+    found = json.loads(done.stdout)["conditions"]
+    assert {one["reason"] for one in found if one["node"] == "node-1" and one["type"] == "Checked"} == {"MachineDied"}
+    good = {one["type"] for one in found if one["node"] == "node-0" and one["status"] == "true"}
+    assert {"LargePacketsPass", "ClockAgrees", "GpusPresent", "HostfileRight"} <= good
+    shape = {"kind": "container", "gpu": "H100", "gpus": 8}
+    done = box.computer.run("up", box.computer.spec(name="box", machine=shape), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_private_network_comes_back(box: Cluster) -> None:

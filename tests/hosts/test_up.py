@@ -58,8 +58,12 @@ def test_more_than_the_computer_has_is_refused(cluster: Cluster, machine: dict[s
     assert cluster.computer.leftovers("huge") == []
 
 
-def test_status_checks_every_node_again(cluster: Cluster) -> None:
-    """`status --check` runs the acceptance suite and finds everything well (X3)."""
+def test_check_looks_at_every_node_again(cluster: Cluster) -> None:
+    """`check` runs the acceptance suite and finds everything well, /shared too; so does `status --check` (X3)."""
+    done = cluster.computer.run("check", "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "/shared" in done.stdout
+    assert "✗" not in done.stdout
     done = cluster.computer.run("status", "demo", "--check", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["state"] == "ready"

@@ -64,8 +64,8 @@ def test_equal_keys_are_refused_by_name() -> None:
 def test_a_clock_that_is_set_back_again_is_named() -> None:
     """Two time services that disagree are named, not fought (F6)."""
     nodes = network(2).nodes
-    assert clock.disagreement(nodes[1], {0: 0.0, 1: 20.0}) == []
-    (fault,) = clock.disagreement(nodes[1], {0: 0.0, 1: -600.0})
+    assert clock.disagreement(nodes[1], 20.0) == []
+    (fault,) = clock.disagreement(nodes[1], -600.0)
     assert (fault.node, fault.reason) == ("node-1", "ClockDisagrees")
     assert "-600 s" in fault.message
 

@@ -13,7 +13,7 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.local.capacity import GIB, Room
 from runcrate_iac.machines.local.container import host, network, process, tree
 from runcrate_iac.model import storage
-from runcrate_iac.model.conditions import Status
+from runcrate_iac.model.conditions import broken
 from runcrate_iac.model.network import NetworkPlan
 from runcrate_iac.model.slurm import Hardware, has_cgroups
 from runcrate_iac.model.spec import Kind, MachineSpec
@@ -104,11 +104,9 @@ def test_the_suite_asks_for_a_shared_folder_where_there_is_one(shared: bool) -> 
     plan: NetworkPlan = plan_of_two(simulated=True)
     lines = [*(f"name {node.name} {node.address}" for node in plan.nodes), "gpus 8", "hostfile node-0 slots=8"]
     wanted = ("/etc/runcrate/hostfile", ["node-0 slots=8"])
-    bad = [one for one in verdicts(plan, plan.head, 8, wanted, lines, shared=shared) if one.status is not Status.TRUE]
+    bad = broken(verdicts(plan, plan.head, 8, wanted, lines, present=plan, shared=shared))
     assert {one.type for one in bad} == ({"SharedMounted", "SharedWorks"} if shared else set())
-    (wrong,) = [
-        one for one in verdicts(plan, plan.head, 8, wanted, lines[:-1], shared=False) if one.status is not Status.TRUE
-    ]
+    (wrong,) = broken(verdicts(plan, plan.head, 8, wanted, lines[:-1], present=plan, shared=False))
     assert wrong.message == "/etc/runcrate/hostfile is not what the cluster is on node-0"
 
 

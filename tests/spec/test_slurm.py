@@ -312,6 +312,19 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "paths": ["/certificates/runcrate-1.crt"],
         "marks": ["MIIB"],
         "armed": head,
+        "present": nodes,
+        "next": nodes.nodes[1],
+        "storage_there": head,
+        "whole": head,
+        "interface": nodes.interface,
+        "client": nodes.nodes[1],
+        "address": "10.77.0.1",
+        "physical": head,
+        "sudo": "sudo -n",
+        "port": 20000,
+        "open_seconds": 1,
+        "measured": 1,
+        "gpus": 8,
     }
     scripts = [
         path for path in paths.bundled("templates").glob("*/*.sh*") if path.parent.name not in ("network", "setup")
