@@ -12,6 +12,7 @@ from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
 from runcrate_iac.model.conditions import Condition
+from runcrate_iac.model.kubernetes import networks
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.facts import Facts, parse
@@ -44,7 +45,7 @@ def preflight() -> None:
 def _look(here: Context) -> None:
     before = time.time()
     lines = hear(render("checks/preflight.sh.j2", node=here.node))
-    facts = parse(lines, (before + time.time()) / 2)
+    facts = parse(lines, (before + time.time()) / 2, networks(here.spec.software))
     if facts is None:
         found(no_shell(here.node, lines))
         raise CannotJoin

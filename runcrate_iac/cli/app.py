@@ -16,6 +16,7 @@ from runcrate_iac.cli import (
     down,
     events,
     gc,
+    kubeconfig,
     preview,
     receipt,
     retry,
@@ -50,6 +51,7 @@ app.command("status")(status.status)
 app.command("check")(check.check)
 app.command("bandwidth")(bandwidth.bandwidth)
 app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
+app.command("kubeconfig")(kubeconfig.kubeconfig)
 app.command("down")(down.down)
 app.command("gc")(gc.gc)
 app.command("events")(events.events)

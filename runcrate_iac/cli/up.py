@@ -46,7 +46,7 @@ def up(
     \b
     name: demo
     nodes: 2
-    software: slurm          # slurm | none
+    software: slurm          # slurm | kubernetes | ray | none
     provider: local
     machine: {kind: vm, gpu: H100, gpus: 8}
     setup: ./setup.sh        # optional: runs as root on every node, after the software
@@ -94,6 +94,11 @@ def next_lines(view: View) -> str:
         lines += [
             (f"{cli} ssh {name} -- sinfo", "the partition and its nodes"),
             (f"{cli} ssh {name} -- \"sbatch --nodes 2 --wrap 'srun hostname'\"", "submit a batch job"),
+        ]
+    if view.spec.software is Software.KUBERNETES:
+        lines += [
+            (f"{cli} ssh {name} -- kubectl get nodes", "the nodes"),
+            (f"{cli} kubeconfig {name} --write {name}.kubeconfig", "for kubectl on this computer"),
         ]
     lines += [
         (f"{cli} check {name}", "check every node again"),

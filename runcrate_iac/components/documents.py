@@ -21,11 +21,11 @@ from runcrate_iac.model.spec import ClusterSpec, explain, parse
 from runcrate_iac.specfile import absolute, script_of, with_user_keys
 
 FIELDS = {
-    Step.JOIN: {"name", "nodes", "ssh_public_keys", "machine", "ca_certificates"},
+    Step.JOIN: {"name", "nodes", "ssh_public_keys", "provider", "machine", "software", "ca_certificates"},
     Step.STORAGE: {"name", "nodes", "machine"},
-    Step.SOFTWARE: {"name", "nodes", "machine", "software", "artifacts"},
+    Step.SOFTWARE: {"name", "nodes", "provider", "machine", "software", "artifacts"},
     Step.SETUP: {"name", "nodes", "machine", "setup", "setup_timeout"},
-    Step.CHECK: {"name", "nodes", "machine", "software", "artifacts", "setup", "setup_timeout"},
+    Step.CHECK: {"name", "nodes", "provider", "machine", "software", "artifacts", "setup", "setup_timeout"},
 }
 """The spec's fields that matter to a step on the nodes: a change of another one does not run it again. The check
 has all that software and script have: where one of them runs again on a ready cluster, the check makes it ready."""

@@ -17,6 +17,8 @@ from runcrate_iac.model.keys import public_key
 GIB = 1024**3
 MOST_BYTES = 2**60
 """More memory or disk than any machine has, and still a number that everything can count with."""
+KUBERNETES_CPUS, KUBERNETES_MEMORY = 2, 2 * GIB
+"""What kubeadm asks of a control plane, with the memory that kernel and system keep for themselves."""
 MOST_NODES = 64
 """Machines of a cluster at most (C1)."""
 
@@ -126,6 +128,26 @@ class ClusterSpec(Model):
     @classmethod
     def _each_once(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         return tuple({key.split()[1]: key for key in keys}.values())
+
+    @field_validator("machine")
+    @classmethod
+    def _fits_software(cls, machine: MachineSpec, info: ValidationInfo) -> MachineSpec:
+        if info.data.get("software") is not Software.KUBERNETES:
+            return machine
+        if machine.kind is Kind.CONTAINER:
+            msg = (
+                "kind: containers can't run `software: kubernetes`, whose kubelet needs a kernel of its own (C17);"
+                " take `kind: vm` or `kind: bare_metal`"
+            )
+            raise ValueError(msg)
+        made = info.data.get("provider") != "given" and machine.kind is Kind.VM  # others are what they are
+        if made and machine.cpus < KUBERNETES_CPUS:
+            msg = f"cpus: `software: kubernetes` needs at least {KUBERNETES_CPUS} (given: {machine.cpus})"
+            raise ValueError(msg)
+        if made and machine.memory < KUBERNETES_MEMORY:
+            msg = f"memory: `software: kubernetes` needs at least 2GiB (given: {machine.memory.human_readable()})"
+            raise ValueError(msg)
+        return machine
 
     @field_validator("faults")
     @classmethod

@@ -13,6 +13,8 @@ from runcrate_iac.model.network import INTERFACE, PRIVATE_NETWORK
 
 _ROUTE_TYPES = {"local", "broadcast", "multicast", "unreachable", "prohibit", "blackhole", "throw", "unicast", "nat"}
 """What may stand before a route's target (ip-route(8))."""
+PODS = "veth"
+"""What the interfaces of pods begin with, which have routes of the pods' network."""
 _NETWORK_FILE_SYSTEMS = re.compile(
     r"nfs4?|cifs|smb3|ceph|lustre|beegfs|gpfs|afs|9p|virtiofs|fuse\.(sshfs|glusterfs|ceph.*)"
 )
@@ -67,15 +69,15 @@ class Facts(Model):
     disks: tuple[Disk, ...] = ()
     """Those of ``/``, of ``/var`` and of the login user's home folder, in this order."""
     taken: tuple[str, ...] = ()
-    """Interfaces that use the cluster's private network already, with how."""
+    """Interfaces that use the cluster's networks already, with how."""
     locked: str = ""
     """Who holds a lock of the package manager."""
 
 
-def parse(lines: Sequence[str], now: float) -> Facts | None:
+def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (PRIVATE_NETWORK,)) -> Facts | None:
     """The facts in these lines, or None where the login gave no shell that ran the script.
 
-    ``now`` is this computer's time (epoch seconds) when the machine told its own.
+    ``now`` is this computer's time (epoch seconds) when the machine told its own; ``networks`` are the cluster's.
     """
     told: dict[str, list[str]] = defaultdict(list)
     for line in lines:
@@ -101,7 +103,7 @@ def parse(lines: Sequence[str], now: float) -> Facts | None:
         wireguard=one.get("wireguard", ""),
         gpus=tuple(told["gpu"]),
         disks=tuple(_disk(rest) for rest in told["disk"]),
-        taken=tuple(filter(None, map(_taken, told["route"]))),
+        taken=tuple(filter(None, (_taken(route, networks) for route in told["route"]))),
         locked=one.get("locked", ""),
     )
 
@@ -117,19 +119,19 @@ def _disk(words: str) -> Disk:
     return Disk(device=device, type=kind, free=int(free) * 1024, path=path)
 
 
-def _taken(route: str) -> str | None:
-    """The interface and the part of the private network that this line of ``ip route`` sends elsewhere, if any."""
+def _taken(route: str, networks: Sequence[IPv4Network]) -> str | None:
+    """The interface and the part of the cluster's networks that this line of ``ip route`` sends elsewhere, if any."""
     words = route.split()
     kind = words.pop(0) if words[0] in _ROUTE_TYPES else "unicast"
     options = dict(pairwise(words))
     device = options.get("dev", kind)
-    if device == INTERFACE:
+    if device == INTERFACE or (device.startswith(PODS) and len(networks) > 1):
         return None
     try:
         target = IPv4Network("0.0.0.0/0" if words[0] in ("default", "nexthop") else words[0])
         gateway = IPv4Address(options.get("via", "0.0.0.0"))  # noqa: S104 - an address to compare with
     except (AddressValueError, NetmaskValueError, ValueError):
         return None
-    if target.subnet_of(PRIVATE_NETWORK):
+    if any(target.subnet_of(network) for network in networks):
         return f"{device} has {words[0]}"
-    return f"{device} has the gateway {gateway}" if gateway in PRIVATE_NETWORK else None
+    return f"{device} has the gateway {gateway}" if any(gateway in network for network in networks) else None

@@ -119,9 +119,10 @@ def _alone(node: Node, facts: Facts, machine: MachineSpec) -> Iterator[Condition
             node.name, "WrongGpuCount", fact, f"{remedy}, or declare the GPUs that there are in `machine.gpus`"
         )
     for interface in facts.taken:
-        fact = f"{interface}, which is in the cluster's private network"
+        fact = f"{interface}, which is in the cluster's networks"
+        leave = "10.77.0.0/24 (Kubernetes: 10.77.0.0/24 and 10.78.0.0/15)"
         yield not_joined(
-            node.name, "NetworkTaken", fact, "remove it, or use machines whose networks leave 10.77.0.0/24 free"
+            node.name, "NetworkTaken", fact, f"remove it, or use machines whose networks leave {leave} free"
         )
     small = {disk.device: disk for disk in facts.disks[:2] if disk.free < ROOM and not facts.joined}
     for disk in small.values():

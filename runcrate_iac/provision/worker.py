@@ -39,10 +39,13 @@ HEART_BEAT = 10.0
 OTHERS_FAIL = 2.0
 """Seconds in which other nodes can say that they fail too, once one has for good: nodes often fail together."""
 
+INSTALL = {Software.SLURM: ["slurm.slurm"], Software.KUBERNETES: ["kubernetes.kubernetes"]}
+CHECK = {Software.SLURM: ["slurm.check"], Software.KUBERNETES: ["kubernetes.check"]}
+"""Deploys by software."""
+
 
 def deploys(job: Job) -> list[str]:
     """``file.function`` of the deploys of a step, in order."""
-    slurm = job.spec.software is Software.SLURM
     shared = has_shared_folder(job.spec.machine)
     return {
         Step.MACHINES: [],
@@ -52,11 +55,11 @@ def deploys(job: Job) -> list[str]:
             *("names.names", "mesh.mesh", "reach.reach", "lease.disarm"),
         ],
         Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "launch.launch", "gpus.gpus"],
-        Step.SOFTWARE: ["slurm.slurm"] if slurm else [],
+        Step.SOFTWARE: INSTALL.get(job.spec.software, []),
         Step.SETUP: ["setup.setup"],
         Step.CHECK: [
             *("reach.check", "checks.checks"),
-            *(["slurm.check"] if slurm else []),
+            *CHECK.get(job.spec.software, []),
             *(["setup.check"] if job.spec.setup else []),
         ],
     }[job.step]

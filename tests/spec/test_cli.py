@@ -10,7 +10,23 @@ from pathlib import Path
 
 import pytest
 
-VERBS = ("up", "preview", "status", "check", "bandwidth", "ssh", "down", "gc", "events", "receipt", "doctor", "setup")
+VERBS = (
+    "up",
+    "preview",
+    "status",
+    "check",
+    "bandwidth",
+    "ssh",
+    "kubeconfig",
+    "retry",
+    "artifacts",
+    "down",
+    "gc",
+    "events",
+    "receipt",
+    "doctor",
+    "setup",
+)
 HEAVY = ("pulumi", "grpc", "pyinfra", "gevent", "paramiko")
 
 

@@ -148,7 +148,7 @@ def test_the_wireguard_configuration_has_every_other_node_and_no_private_key() -
     nodes = network(3)
     keys = {"node-0": "K0", "node-1": "K1", "node-2": "K2"}
     assert (
-        render("network/wireguard.conf.j2", plan=nodes, node=nodes.nodes[1], public_keys=keys)
+        render("network/wireguard.conf.j2", plan=nodes, node=nodes.nodes[1], public_keys=keys, routed={})
         == """\
 ListenPort = 51820
 
@@ -169,7 +169,7 @@ PersistentKeepalive = 25
 
 def test_the_firewall_leaves_the_users_tables_alone() -> None:
     """It replaces its own table only, and opens SSH and WireGuard besides answers, ICMP and DHCP (F25)."""
-    text = render("network/firewall.nft.j2", plan=network(2), ssh_ports=[22, 2222])
+    text = render("network/firewall.nft.j2", plan=network(2), ssh_ports=[22, 2222], routed={})
     assert "flush ruleset" not in text
     assert {line for line in text.splitlines() if "table" in line and not line.startswith("#")} == {
         "table inet runcrate",

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from runcrate_iac.model.documents import Made, StepInput
+from runcrate_iac.model.kubernetes import networks
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import GIB, ClusterSpec, MachineSpec
+from runcrate_iac.model.spec import GIB, ClusterSpec, MachineSpec, Software
 from runcrate_iac.provision import clock, preflight
 from runcrate_iac.provision.facts import Disk, Facts, parse
 from runcrate_iac.provision.step import perform
@@ -273,6 +274,24 @@ def test_who_uses_the_private_network_already(route: str, taken: tuple[str, ...]
     facts = parse(["time 0", f"route {route}"], now=0.0)
     assert facts
     assert facts.taken == taken
+
+
+@pytest.mark.parametrize(
+    ("route", "taken"),
+    [
+        ("10.78.3.0/24 dev cni0", ("cni0 has 10.78.3.0/24",)),
+        ("10.79.0.0/16 dev tun0", ("tun0 has 10.79.0.0/16",)),
+        ("10.78.0.0/16 dev wg-runcrate", ()),
+        ("10.78.0.7 dev veth1a2b scope host", ()),
+    ],
+)
+def test_who_uses_the_networks_of_pods_and_services(route: str, taken: tuple[str, ...]) -> None:
+    """Where Kubernetes is to run, its networks have to be free too; elsewhere they are nobody's business (C15)."""
+    lines = ["time 0", f"route {route}"]
+    facts, others = parse(lines, 0.0, networks(Software.KUBERNETES)), parse(lines, 0.0, networks(Software.SLURM))
+    assert facts
+    assert others
+    assert (facts.taken, others.taken) == (taken, ())
 
 
 @pytest.mark.parametrize(

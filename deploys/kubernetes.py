@@ -1,0 +1,192 @@
+"""Kubernetes by kubeadm: control plane on the head, node addresses and pods on the private network (C6, C15, G38).
+
+The head makes a token that lives for half an hour; it reaches the workers through this process's memory and their
+standard input. Whatever takes long, a worker does at the same time as the head.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+
+from pyinfra.api.deploy import deploy
+from pyinfra.operations import python
+
+from runcrate_iac.artifacts import store
+from runcrate_iac.model import kubernetes as rules
+from runcrate_iac.model.artifacts import KUBERNETES_BIN, KUBERNETES_IMAGES
+from runcrate_iac.model.conditions import broken
+from runcrate_iac.model.packages import PACKAGES
+from runcrate_iac.model.versions import KUBERNETES
+from runcrate_iac.provision import kubernetes as verdict
+from runcrate_iac.provision.artifacts import Artifact, place
+from runcrate_iac.provision.context import Context, cluster
+from runcrate_iac.provision.findings import found, waiting
+from runcrate_iac.provision.remote import File, ask, converge, files, script
+from runcrate_iac.provision.render import render
+
+PATIENCE = 300.0
+"""Seconds until every node is Ready, once all have joined."""
+CHECK_PATIENCE = 240.0
+"""Seconds until the pods of the check have all reached all."""
+_ROUND = 10
+_UNITS = "/etc/systemd/system"
+_ARCHIVES = "/var/lib/runcrate/images"
+_state: dict[int, verdict.State] = {}
+_secret: dict[str, str] = {}
+"""What workers join with."""
+
+
+class NotReady(Exception):
+    """A node is not ready; the reasons are among the findings."""
+
+
+@deploy("Kubernetes")
+def kubernetes() -> None:
+    """Install, make the control plane, join the workers, and wait until each node is Ready with its GPUs."""
+    here = cluster()
+    packages = {codename: one.kubernetes for codename, one in PACKAGES.items()}
+    text = render("kubernetes/prepare.sh.j2", node=here.node, packages=packages)
+    text += files(*_files(here)) + render("kubernetes/runtime.sh.j2")
+    converge(name="packages and container runtime", text=text)
+    python.call(name="binaries, images, control plane", function=_start, here=here)
+    python.call(name="token", function=_token, here=here)
+    python.call(name="join", function=_join, here=here)
+    python.call(name="every node ready", function=_wait, here=here)
+
+
+def _files(here: Context) -> list[File]:
+    """The files of a node that depend on nothing but the plan."""
+    values = verdict.values(here.spec, here.plan, here.node)
+    wanted = [
+        File("/etc/containerd/config.toml", render("kubernetes/containerd.toml.j2", **values)),
+        File("/etc/sysctl.d/99-runcrate-kubernetes.conf", "net.ipv4.ip_forward = 1\n"),
+        File("/etc/modules-load.d/runcrate-kubernetes.conf", "overlay\n"),
+        File(f"{_UNITS}/kubelet.service", render("kubernetes/kubelet.service")),
+    ]
+    if here.is_head:
+        wanted += [
+            File("/etc/runcrate/kubeadm.yaml", render("kubernetes/init.yaml.j2", **values)),
+            *(
+                File(f"/etc/runcrate/kubeadm/{pod}+strategic.yaml", render("kubernetes/patch.yaml.j2", container=pod))
+                for pod in rules.CONTROL_PLANE
+            ),
+            File("/etc/runcrate/cluster.yaml", render("kubernetes/cluster.yaml.j2", **values)),
+            File("/usr/local/lib/runcrate/volumes", render("kubernetes/volumes.sh.j2"), mode="755"),
+            File(f"{_UNITS}/runcrate-volumes@.service", render("kubernetes/runcrate-volumes@.service")),
+        ]
+    if here.node.machine.gpus_simulated:
+        wanted += [
+            File("/usr/local/lib/runcrate/simulated-gpus", render("kubernetes/gpus.sh.j2", **values), mode="755"),
+            File(f"{_UNITS}/runcrate-gpus.service", render("kubernetes/runcrate-gpus.service")),
+        ]
+    return wanted
+
+
+def _start(here: Context) -> None:
+    state = _state[here.node.index] = verdict.parse(ask(render("kubernetes/state.sh")))
+    _bring(here, state)
+    pods = rules.pod_network(here.node.index)
+    text = files(
+        File("/etc/cni/net.d/10-runcrate.conflist", render("kubernetes/cni.conflist.j2", mtu=state.mtu, pods=pods))
+    )
+    if here.is_head:
+        waiting(here.node.name, "kubeadm init")
+        text += render("kubernetes/init.sh.j2", users=_users(here))
+    converge(name="control plane", text=text)
+
+
+def _bring(here: Context, state: verdict.State) -> None:
+    """Bring binaries and images to the node, those that it lacks."""
+    if here.spec.artifacts is None:
+        text = render("kubernetes/upstream.sh.j2", version=KUBERNETES, is_head=here.is_head)
+        converge(name="binaries and images from upstream", text=text)
+        return
+    entries = store.read(Path(here.spec.artifacts)).files
+    programs = ("kubeadm", "kubelet", *(["kubectl"] if here.is_head else []))
+    binaries = [f"{KUBERNETES_BIN}/{name}" for name in programs]
+    images = [path for path in entries if path.startswith(f"{KUBERNETES_IMAGES}/") and _needs(here, path)]
+    archives = {Path(path).name: entries[path].sha256 for path in images}
+    missing = {name: sum_ for name, sum_ in archives.items() if state.images.get(name) != sum_}
+    place(
+        here,
+        [
+            *(Artifact(path, f"/usr/local/bin/{Path(path).name}", "755") for path in binaries),
+            *(Artifact(path, f"{_ARCHIVES}/{Path(path).name}") for path in images if Path(path).name in missing),
+        ],
+    )
+    if missing:
+        waiting(here.node.name, f"importing {len(missing)} images")
+    converge(name="images", text=render("kubernetes/import.sh.j2", archives=missing))
+
+
+def _needs(here: Context, path: str) -> bool:
+    """Whether it is an image of this node: workers take all but the control plane's."""
+    return here.is_head or not Path(path).name.startswith((*rules.CONTROL_PLANE, "kube-control-plane"))
+
+
+def _users(here: Context) -> list[str]:
+    return list(dict.fromkeys([here.node.machine.user, "root"]))
+
+
+def _token(here: Context) -> None:
+    if here.is_head and (workers := verdict.to_join(here.plan, _state)):
+        _secret.update(verdict.secret(ask(render("kubernetes/token.sh.j2", workers=workers))))
+
+
+def _join(here: Context) -> None:
+    if here.node.name in verdict.to_join(here.plan, _state):
+        waiting(here.node.name, "kubeadm join")
+        configuration = render("kubernetes/join.yaml.j2", **verdict.values(here.spec, here.plan, here.node), **_secret)
+        converge(name="join", text=render("kubernetes/join.sh.j2", configuration=configuration))
+    services = verdict.services(head=here.is_head, gpus_simulated=here.node.machine.gpus_simulated)
+    text = render("kubernetes/services.sh.j2", services=services, is_head=here.is_head)
+    converge(name="GPUs and volumes", text=text)
+
+
+def _wait(here: Context) -> None:
+    if not here.is_head:
+        return
+    nodes, gpus = here.plan.nodes, here.spec.machine.gpus
+    text = _wait_text(here, _ROUND)
+    until = time.monotonic() + PATIENCE
+    while faults := broken(verdict.ready(nodes, ask(text), gpus)):
+        if time.monotonic() > until:
+            for fault in faults:
+                found(fault)
+            raise NotReady
+        waiting(here.node.name, faults[0].message)
+
+
+def _wait_text(here: Context, seconds: int) -> str:
+    values = {"nodes": len(here.plan.nodes), "gpus": here.spec.machine.gpus, "gpu": rules.GPU}
+    return render("kubernetes/wait.sh.j2", seconds=seconds, **values)
+
+
+@deploy("Check Kubernetes")
+def check() -> None:
+    """Nodes as they should be, and on each a pod with a GPU that reaches the others' by service name."""
+    here = cluster()
+    python.call(name="nodes and pods", function=_check, here=here)
+
+
+def _check(here: Context) -> None:
+    if not here.is_head:
+        return
+    plan, gpus = here.plan, here.spec.machine.gpus
+    for condition in verdict.ready(plan.nodes, ask(_wait_text(here, 1)), gpus):
+        found(condition)
+    namespace = f"runcrate-check-{uuid.uuid4().hex[:8]}"
+    manifest = render("kubernetes/check.yaml.j2", plan=plan, namespace=namespace, gpu=rules.GPU, pause=rules.PAUSE)
+    text = render("kubernetes/check.sh.j2", namespace=namespace, nodes=len(plan.nodes), seconds=_ROUND)
+    kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+    try:
+        script(name="pods of the check", text=f"{kubectl} create -f - > /dev/null << 'END'\n{manifest}END\n")
+        until = time.monotonic() + CHECK_PATIENCE
+        while broken(conditions := verdict.pods(plan, ask(text))) and time.monotonic() < until:
+            waiting(here.node.name, broken(conditions)[0].message)
+    finally:
+        script(name="tidy up", text=f"{kubectl} delete namespace --wait=false -l runcrate.dev/check > /dev/null")
+    for condition in conditions:
+        found(condition)
