@@ -61,5 +61,6 @@ for (`wg show $interface dump`) {
   $shaken{$_} = $time for split /,/, $allowed // ''; # a node may have more than its own address: that of its pods
 }
 for my $peer (sort keys %address) {
-  print defined $largest{$peer} ? "fits $peer $sizes[$largest{$peer}]\n" : "none $peer @{[$shaken{"$address{$peer}/32"} // '']}\n";
+  my $time = $shaken{"$address{$peer}/32"} // 0;
+  print defined $largest{$peer} ? "fits $peer $sizes[$largest{$peer}]\n" : "none $peer $time\n";
 }
