@@ -10,6 +10,9 @@ from runcrate_iac.model.progress import Step
 _ORDER = list(Step)
 _MENDS = {
     "Joined": Step.JOIN,
+    "ReachesAll": Step.JOIN,
+    "LargePacketsPass": Step.JOIN,
+    "ClockAgrees": Step.JOIN,
     "NamesResolve": Step.JOIN,
     "GpusPresent": Step.STORAGE,
     "HostfileRight": Step.STORAGE,
