@@ -116,7 +116,7 @@ _GPUS = {
 
 
 def pods(plan: NetworkPlan, lines: Sequence[str]) -> list[Condition]:
-    """Per node, whether its pod ran and reached all nodes' pods by service name: ``kubernetes/check.sh.j2``."""
+    """Per node, whether its pod ran and reached the other nodes' by service name: ``kubernetes/check.sh.j2``."""
     told = [line.split(maxsplit=2) for line in lines if line.strip()]
     logs: dict[str, list[str]] = defaultdict(list)
     for word, name, *rest in told:
@@ -126,9 +126,9 @@ def pods(plan: NetworkPlan, lines: Sequence[str]) -> list[Condition]:
     conditions = []
     for node in plan.nodes:
         said = logs[node.name]
-        missing = [peer.name for peer in plan.nodes if f"reached {peer.name}" not in said]
+        missing = [peer.name for peer in plan.nodes if peer != node and f"reached {peer.name}" not in said]
         state = states.get(node.name, "not made")
-        reason, message, remedy = "Reached", f"a pod on {node.name} has a GPU and reaches those of all nodes", ""
+        reason, message, remedy = "Reached", f"a pod on {node.name} has a GPU and reaches those of all other nodes", ""
         if missing and not said and f"Insufficient {rules.GPU}" in state:
             reason, message = "GpusInUse", f"no pod was started on {node.name}, since its GPUs are in use"
         elif missing and not said:

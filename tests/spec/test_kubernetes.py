@@ -248,8 +248,8 @@ ALL = [
 @pytest.mark.parametrize(
     ("lines", "reason", "said"),
     [
-        ([*ALL, "pod node-0 Running", "pod node-1 Running"], "Reached", "reaches those of all nodes"),
-        ([*ALL[:3], "log node-1 missed node-1 Bad hostname"], "PodNotReached", "node-1 by service name (Bad hostname)"),
+        ([*ALL, "pod node-0 Running", "pod node-1 Running"], "Reached", "reaches those of all other nodes"),
+        ([*ALL[:2], "log node-1 missed node-0 Bad hostname"], "PodNotReached", "node-0 by service name (Bad hostname)"),
         ([*ALL[:2], "pod node-1 Pending 0/2 nodes: Insufficient nvidia.com/gpu."], "GpusInUse", "are in use"),
         ([*ALL[:2], "pod node-1 Pending ImagePullBackOff no such image"], "PodNotRunning", "ImagePullBackOff"),
         (ALL[:2], "PodNotRunning", "not made"),
