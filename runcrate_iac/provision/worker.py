@@ -39,13 +39,18 @@ HEART_BEAT = 10.0
 OTHERS_FAIL = 2.0
 """Seconds in which other nodes can say that they fail too, once one has for good: nodes often fail together."""
 
-INSTALL = {Software.SLURM: ["slurm.slurm"], Software.KUBERNETES: ["kubernetes.kubernetes"]}
-CHECK = {Software.SLURM: ["slurm.check"], Software.KUBERNETES: ["kubernetes.check"]}
-"""Deploys by software."""
+_SOFTWARE: dict[Software, tuple[list[str], list[str]]] = {
+    Software.NONE: ([], []),
+    Software.SLURM: (["slurm.slurm"], ["slurm.check"]),
+    Software.KUBERNETES: (["kubernetes.kubernetes"], ["kubernetes.check"]),
+    Software.RAY: (["ray.ray"], ["ray.check"]),
+}
+"""By software, the deploys that install it and those that check it."""
 
 
 def deploys(job: Job) -> list[str]:
     """``file.function`` of the deploys of a step, in order."""
+    install, check = _SOFTWARE[job.spec.software]
     shared = has_shared_folder(job.spec.machine)
     return {
         Step.MACHINES: [],
@@ -55,11 +60,11 @@ def deploys(job: Job) -> list[str]:
             *("names.names", "mesh.mesh", "reach.reach", "lease.disarm"),
         ],
         Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "launch.launch", "gpus.gpus"],
-        Step.SOFTWARE: INSTALL.get(job.spec.software, []),
+        Step.SOFTWARE: install,
         Step.SETUP: ["setup.setup"],
         Step.CHECK: [
             *("reach.check", "checks.checks"),
-            *CHECK.get(job.spec.software, []),
+            *check,
             *(["setup.check"] if job.spec.setup else []),
         ],
     }[job.step]
