@@ -7,15 +7,18 @@ user's in /shared, and install packages into the environment that they run in.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
+from runcrate_iac.artifacts import store
 from runcrate_iac.model import ray as rules
+from runcrate_iac.model.artifacts import RAY_WHEELS
 from runcrate_iac.model.conditions import Condition, broken
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.provision import ray as verdict
+from runcrate_iac.provision.artifacts import Artifact, place
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files
@@ -27,6 +30,8 @@ _ROUND = 10
 _TASK_SECONDS = 180
 _UNIT_FILE = f"/etc/systemd/system/{rules.UNIT}"
 _TMPFILES = "/etc/tmpfiles.d/runcrate-ray.conf"
+_WHEELS = "/var/lib/runcrate/wheels"
+"""Where wheels of the artifact directory are until they are installed."""
 _START = "/usr/local/lib/runcrate/ray"
 _faults: dict[str, Condition] = {}
 """By node, what the head found wrong with it."""
@@ -40,14 +45,23 @@ class NotReady(Exception):
 def ray() -> None:
     """Install, configure and start Ray on all nodes, and wait until each is part of its cluster with its GPUs."""
     here = cluster()
+    python.call(name="wheels", function=_bring_wheels, here=here)
+    wheels = _WHEELS if here.spec.artifacts else ""
     user = here.node.machine.user
-    wheels = ""
     names = {codename: one.ray for codename, one in PACKAGES.items()}
     values = {"venv": rules.VENV, "requirement": rules.REQUIREMENT, "user": user, "wheels": wheels, "names": names}
     converge(name="virtual environment", text=render("ray/install.sh.j2", **values))
     converge(name="configuration and service", text=_configuration(here))
     python.call(name="every node alive", function=_wait, here=here)
     python.call(name="reasons", function=_tell, here=here)
+
+
+def _bring_wheels(here: Context) -> None:
+    """Copy what the environment is made of, where the spec has it and the node hasn't made its environment yet."""
+    if here.spec.artifacts is None or ask(f"cat {rules.VENV}/installed 2> /dev/null || :\n") == [rules.REQUIREMENT]:
+        return
+    paths = store.read(Path(here.spec.artifacts)).below(RAY_WHEELS)
+    place(here, [Artifact(path, f"{_WHEELS}/{path.rpartition('/')[2]}") for path in paths])
 
 
 def _configuration(here: Context) -> str:

@@ -14,5 +14,10 @@ DASHBOARD_PORT = 8265
 """Of the dashboard and the API for jobs, on the head's private address."""
 SIMULATED = "simulated_gpu"
 """The resource that a node has beside ``GPU``, as often, where its GPUs are simulated."""
-AGENT_PORTS = {"dashboard-agent-grpc": 8266, "dashboard-agent-listen": 8267, "runtime-env-agent": 8268, "metrics-export": 8269}
+AGENT_PORTS = {
+    "dashboard-agent-grpc": 8266,
+    "dashboard-agent-listen": 8267,
+    "runtime-env-agent": 8268,
+    "metrics-export": 8269,
+}
 """Of the agents on every node, by the name of the option of ``ray start`` without its ``-port``."""
