@@ -15,9 +15,11 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.machines.watch import within
+from runcrate_iac.model import ray
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import MachineState, node_name, private_address
+from runcrate_iac.model.spec import Software
 
 Which = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The cluster's name; without it, all of them.")]
 Check = Annotated[bool, typer.Option("--check", help="Run `check` first, the acceptance suite on every node.")]
@@ -74,6 +76,9 @@ def _show(view: View, machines: dict[str, MachineState]) -> None:
         output.console.print(f"adding {added}; where no command works on it, `up` or `down` finishes that")
     rows = [(name, private_address(index), state) for index, (name, state) in enumerate(machines.items())]
     output.table(("node", "private address", "machine"), rows)
+    if view.spec.software is Software.RAY and view.state is State.READY:
+        command = f"{output.this_command()} ssh {view.name} -N -L {ray.FORWARD}"
+        output.console.print(f"while `{command}` runs, Ray's dashboard is {ray.DASHBOARD}", soft_wrap=True)
     for condition in broken(view.conditions):
         output.console.print(f"[red]✗[/] {escape(sentence(condition))}")
         for line in condition.log:

@@ -14,6 +14,7 @@ from runcrate_iac.errors import Failed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.step import refuse_change
+from runcrate_iac.model import ray
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.spec import Software
 from runcrate_iac.specfile import load
@@ -99,6 +100,12 @@ def next_lines(view: View) -> str:
         lines += [
             (f"{cli} ssh {name} -- kubectl get nodes", "the nodes"),
             (f"{cli} kubeconfig {name} --write {name}.kubeconfig", "for kubectl on this computer"),
+        ]
+    if view.spec.software is Software.RAY:
+        lines += [
+            (f"{cli} ssh {name} -- ray status", "the nodes, their CPUs and GPUs"),
+            (f"{cli} ssh {name} -N -L {ray.FORWARD}", f"while it runs, the dashboard is {ray.DASHBOARD}"),
+            (f"ray job submit --address {ray.DASHBOARD} -- hostname", "and takes jobs from here"),
         ]
     lines += [
         (f"{cli} check {name}", "check every node again"),

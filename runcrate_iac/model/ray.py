@@ -21,3 +21,6 @@ AGENT_PORTS = {
     "metrics-export": 8269,
 }
 """Of the agents on every node, by the name of the option of ``ray start`` without its ``-port``."""
+FORWARD = f"{DASHBOARD_PORT}:node-0:{DASHBOARD_PORT}"
+"""What ``ssh -L`` takes to bring the dashboard to the user's computer, where it is :data:`DASHBOARD`."""
+DASHBOARD = f"http://127.0.0.1:{DASHBOARD_PORT}"

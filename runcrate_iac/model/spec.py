@@ -17,8 +17,6 @@ from runcrate_iac.model.keys import public_key
 GIB = 1024**3
 MOST_BYTES = 2**60
 """More memory or disk than any machine has, and still a number that everything can count with."""
-KUBERNETES_CPUS, KUBERNETES_MEMORY = 2, 2 * GIB
-"""What kubeadm asks of a control plane, with the memory that kernel and system keep for themselves."""
 MOST_NODES = 64
 """Machines of a cluster at most (C1)."""
 
@@ -41,6 +39,13 @@ class Software(StrEnum):
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
     RAY = "ray"
+
+
+KUBERNETES_CPUS = 2
+"""What kubeadm asks of a control plane."""
+LEAST_MEMORY = {Software.KUBERNETES: 2 * GIB, Software.RAY: 2 * GIB}
+"""Bytes. What kubeadm asks of a control plane, with what kernel and system keep for themselves; what the processes of a
+Ray head and the system take without any work, 1.5 GiB as measured."""
 
 
 class Kind(StrEnum):
@@ -101,7 +106,7 @@ class ClusterSpec(Model):
     nodes: Annotated[Count, Field(ge=2, le=MOST_NODES)] = 2
     software: Software = Software.NONE
     provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")] = "local"
-    machine: MachineSpec = MachineSpec()
+    machine: Annotated[MachineSpec, Field(validate_default=True)] = MachineSpec()
     ssh_public_keys: tuple[Annotated[str, public_key], ...] = ()
     """OpenSSH public keys that may log in; empty means those of the user's own ssh."""
     notify: tuple[Annotated[str, Field(pattern=r"^[^@\s,<>]+@[^@\s,<>]+$", max_length=254)], ...] = ()
@@ -132,20 +137,20 @@ class ClusterSpec(Model):
     @field_validator("machine")
     @classmethod
     def _fits_software(cls, machine: MachineSpec, info: ValidationInfo) -> MachineSpec:
-        if info.data.get("software") is not Software.KUBERNETES:
-            return machine
-        if machine.kind is Kind.CONTAINER:
+        software = info.data.get("software")
+        if software is Software.KUBERNETES and machine.kind is Kind.CONTAINER:
             msg = (
                 "kind: containers can't run `software: kubernetes`, whose kubelet needs a kernel of its own (C17);"
                 " take `kind: vm` or `kind: bare_metal`"
             )
             raise ValueError(msg)
-        made = info.data.get("provider") != "given" and machine.kind is Kind.VM  # others are what they are
-        if made and machine.cpus < KUBERNETES_CPUS:
+        if info.data.get("provider") == "given" or machine.kind is not Kind.VM:  # those are what they are
+            return machine
+        if software is Software.KUBERNETES and machine.cpus < KUBERNETES_CPUS:
             msg = f"cpus: `software: kubernetes` needs at least {KUBERNETES_CPUS} (given: {machine.cpus})"
             raise ValueError(msg)
-        if made and machine.memory < KUBERNETES_MEMORY:
-            msg = f"memory: `software: kubernetes` needs at least 2GiB (given: {machine.memory.human_readable()})"
+        if machine.memory < LEAST_MEMORY.get(software, 0):
+            msg = f"memory: `software: {software}` needs at least 2GiB (given: {machine.memory.human_readable()})"
             raise ValueError(msg)
         return machine
 

@@ -11,11 +11,12 @@ ray.init(address=address, log_to_driver=False, logging_level="ERROR")
 
 @ray.remote(num_cpus=0)
 def where() -> str:
+    """The address of its node and the GPU that it has."""
     context = ray.get_runtime_context()
     return f"{ray.util.get_node_ip_address()} {','.join(context.get_accelerator_ids().get('GPU', [])) or '-'}"
 
 
-free = ray._private.state.available_resources_per_node()
+free = ray._private.state.available_resources_per_node()  # noqa: SLF001 - what `ray status -v` shows
 tasks = {}
 for node in ray.nodes():
     if node["Alive"]:
