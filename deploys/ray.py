@@ -24,7 +24,7 @@ from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files
 from runcrate_iac.provision.render import render
 
-PATIENCE = 420.0
+PATIENCE = 600.0
 """Seconds for the processes of all nodes to start and meet: on a slow machine they are minutes of its processor."""
 _ROUND = 10
 _TASK_SECONDS = 180
@@ -32,7 +32,7 @@ _UNIT_FILE = f"/etc/systemd/system/{rules.UNIT}"
 _TMPFILES = "/etc/tmpfiles.d/runcrate-ray.conf"
 _WHEELS = "/var/lib/runcrate/wheels"
 """Where wheels of the artifact directory are until they are installed."""
-_START = "/usr/local/lib/runcrate/ray"
+_START, _COMMAND = "/usr/local/lib/runcrate/ray", "/usr/local/lib/runcrate/ray.py"
 _faults: dict[str, Condition] = {}
 """By node, what the head found wrong with it."""
 
@@ -70,6 +70,7 @@ def _configuration(here: Context) -> str:
         "head": here.plan.head,
         "is_head": here.is_head,
         "venv": rules.VENV,
+        "command": _COMMAND,
         "port": rules.PORT,
         "dashboard_port": rules.DASHBOARD_PORT,
         "agent_ports": rules.AGENT_PORTS,
@@ -78,10 +79,16 @@ def _configuration(here: Context) -> str:
     }
     wanted = [
         File(_START, render("ray/start.sh.j2", **values), mode="755"),
+        File(_COMMAND, render("ray/command.py")),
         File(_UNIT_FILE, render("ray/runcrate-ray.service.j2", **values)),
         File(_TMPFILES, render("ray/tmpfiles.conf")),
     ]
-    names = {"unit": rules.UNIT, "unit_file": _UNIT_FILE, "tmpfiles": _TMPFILES, "reasons": [_START, _UNIT_FILE]}
+    names = {
+        "unit": rules.UNIT,
+        "unit_file": _UNIT_FILE,
+        "tmpfiles": _TMPFILES,
+        "reasons": [_START, _COMMAND, _UNIT_FILE],
+    }
     return files(*wanted) + render("ray/configure.sh.j2", venv=rules.VENV, **names)
 
 

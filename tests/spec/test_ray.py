@@ -18,7 +18,14 @@ from runcrate_iac.provision import ray
 from runcrate_iac.provision.render import render
 
 BOTH = ["node 10.77.0.1 2 8", "node 10.77.0.2 2 8"]
-VALUES = {"venv": "/v", "port": 6379, "dashboard_port": 8265, "agent_ports": AGENT_PORTS, "simulated": "simulated_gpu"}
+VALUES = {
+    "venv": "/v",
+    "command": "/c",
+    "port": 6379,
+    "dashboard_port": 8265,
+    "agent_ports": AGENT_PORTS,
+    "simulated": "simulated_gpu",
+}
 
 
 def network(*, simulated: bool = True) -> NetworkPlan:
