@@ -7,8 +7,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,15 +16,12 @@ from typing import Any
 import pytest
 
 from runcrate_iac import paths
-from runcrate_iac.artifacts import store
-from runcrate_iac.machines.local.cache import made_once
-from runcrate_iac.model.artifacts import RAY_WHEELS
+from runcrate_iac.artifacts.build.fill import fill
 from runcrate_iac.model.conditions import broken
 from runcrate_iac.model.network import Machine, plan
 from runcrate_iac.model.progress import Outcome, Step
-from runcrate_iac.model.ray import REQUIREMENT
-from runcrate_iac.model.spec import parse
-from runcrate_iac.model.versions import RAY
+from runcrate_iac.model.spec import Software, parse
+from runcrate_iac.model.versions import NODE_PYTHON, RAY
 from runcrate_iac.provision.job import Job
 from runcrate_iac.provision.run import log_file, run
 from tests.hosts.conftest import Cluster, Computer, answers
@@ -34,8 +29,6 @@ from tests.machines import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.skipif(os.geteuid() != 0, reason="containers need root")]
 
-PYTHON = "3.13"
-"""Of the container image."""
 FAN_OUT = (Path(__file__).parents[2] / "examples/ray/fan_out.py").read_text()
 SHAPE = {"kind": "container", "gpu": "H100", "gpus": 4}
 
@@ -43,15 +36,9 @@ SHAPE = {"kind": "container", "gpu": "H100", "gpus": 4}
 @pytest.fixture(scope="module")
 def artifacts() -> Path:
     """An artifact directory with Ray's wheels, downloaded once for all runs on this computer."""
-    folder = paths.cache_dir() / "tests" / f"ray-{RAY}-python-{PYTHON}"
-    return made_once(folder, _download, "Ray's wheels", lambda message, node: None)
-
-
-def _download(part: Path) -> None:
-    platforms = [word for name in ("manylinux2014_x86_64", "manylinux_2_28_x86_64") for word in ("--platform", name)]
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--python-version", PYTHON]
-    subprocess.run([*pip, *platforms, "--dest", part / RAY_WHEELS, REQUIREMENT], check=True)
-    store.seal(part, lambda message, node: None)
+    folder = paths.cache_dir() / "tests" / f"ray-{RAY}-python-{NODE_PYTHON}"
+    fill(folder, Software.RAY, lambda message, node: print(message))
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 from runcrate_iac.engine.progress import watch
 from runcrate_iac.errors import Failed
 from runcrate_iac.model.progress import Report
-from runcrate_iac.model.versions import NODE_PYTHON, RAY
+from runcrate_iac.model.ray import REQUIREMENT
+from runcrate_iac.model.versions import NODE_PYTHON
 
-REQUIREMENT = f"ray[default]=={RAY}"
 _SECONDS = 3600
 _PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 """What the C library of the nodes can load (PEP 600); bookworm has 2.36."""
