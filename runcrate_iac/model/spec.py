@@ -137,7 +137,7 @@ class ClusterSpec(Model):
     @field_validator("machine")
     @classmethod
     def _fits_software(cls, machine: MachineSpec, info: ValidationInfo) -> MachineSpec:
-        software = info.data.get("software")
+        software = info.data.get("software", Software.NONE)
         if software is Software.KUBERNETES and machine.kind is Kind.CONTAINER:
             msg = (
                 "kind: containers can't run `software: kubernetes`, whose kubelet needs a kernel of its own (C17);"
