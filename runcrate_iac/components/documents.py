@@ -17,7 +17,7 @@ from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.repair import repeats
-from runcrate_iac.model.spec import ClusterSpec, explain, parse
+from runcrate_iac.model.spec import ClusterSpec, Software, explain, parse
 from runcrate_iac.specfile import absolute, script_of, with_user_keys
 
 FIELDS = {
@@ -64,7 +64,10 @@ def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
 
 def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:
     """The spec with every field that does not matter to this step at its default."""
-    return ClusterSpec(**{field: getattr(spec, field) for field in FIELDS[step]})
+    fields = {field: getattr(spec, field) for field in FIELDS[step]}
+    if step is Step.JOIN and spec.software is not Software.KUBERNETES:
+        fields["software"] = Software.NONE  # of all software, only pods are part of the network
+    return ClusterSpec(**fields)
 
 
 class GivenMachine(Model):

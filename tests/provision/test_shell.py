@@ -124,7 +124,7 @@ def test_the_shell_takes_every_script_of_the_join() -> None:
         "names.sh.j2": {},
         "keys.sh.j2": {"packages": ["wireguard-tools"]},
         "meet.sh.j2": {"peers": ["192.0.2.2"]},
-        "mesh.sh.j2": {"mtu": 1420},
+        "mesh.sh.j2": {"mtu": 1420, "routed": False},
         "probe.sh.j2": {"peers": [network().nodes[1]], "next": network().nodes[1], "seconds": 12},
         "lower-mtu.sh.j2": {"mtu": 1200},
         "configure.sh.j2": {

@@ -37,7 +37,7 @@ def filled(directory: Path, *paths: str) -> Path:
 
 def spec(directory: Path, software: Software) -> ClusterSpec:
     """A cluster that takes its files from the directory."""
-    return ClusterSpec(name="demo", software=software, artifacts=str(directory))
+    return ClusterSpec(name="demo", provider="given", software=software, artifacts=str(directory))
 
 
 def refused(directory: Path, software: Software = Software.RAY) -> str:
@@ -165,7 +165,7 @@ def test_verify_shows_every_problem(tmp_path: Path) -> None:
 
 def test_the_spec_names_the_directory_beside_itself(tmp_path: Path) -> None:
     """`artifacts:` is relative to the spec file, as other paths there."""
-    (tmp_path / "cluster.yaml").write_text("name: demo\nsoftware: ray\nartifacts: files\n")
+    (tmp_path / "cluster.yaml").write_text("name: demo\nartifacts: files\n")
     assert load(tmp_path / "cluster.yaml").artifacts == str(tmp_path / "files")
 
 

@@ -144,7 +144,7 @@ def test_a_directory_is_filled_once(index: Path, tmp_path: Path) -> None:
     """The wheels of the pinned version are sealed; the second run changes nothing, and what got lost comes back."""
     directory = tmp_path / "artifacts"
     build(directory)
-    store.refuse_unusable(ClusterSpec(name="demo", software=Software.RAY, artifacts=str(directory)))
+    store.refuse_unusable(ClusterSpec(name="demo", provider="given", software=Software.RAY, artifacts=str(directory)))
     wheel, manifest = directory / RAY_WHEELS / WHEEL, directory / MANIFEST
     before = [(file.stat().st_ino, file.stat().st_mtime_ns) for file in (wheel, manifest)]
     build(directory)
