@@ -32,7 +32,7 @@ _UNIT_FILE = f"/etc/systemd/system/{rules.UNIT}"
 _TMPFILES = "/etc/tmpfiles.d/runcrate-ray.conf"
 _WHEELS = "/var/lib/runcrate/wheels"
 """Where wheels of the artifact directory are until they are installed."""
-_START, _COMMAND = "/usr/local/lib/runcrate/ray", "/usr/local/lib/runcrate/ray.py"
+_START, _COMMAND = "/usr/local/lib/runcrate/ray", "/usr/local/lib/runcrate/ray-command.py"
 _faults: dict[str, Condition] = {}
 """By node, what the head found wrong with it."""
 
