@@ -1,7 +1,7 @@
 """Files of an artifact directory on the nodes: only where a node's differ, checked there, a connection a node.
 
 They go through the system's ssh and not through pyinfra's connection, which is Python's own and shares one processor
-among all nodes. The command is ``sh -s`` here too, whatever the login shell (F29).
+among all nodes. Compressed: programs shrink to less than half, and the way to the nodes is what takes the time. The command is ``sh -s`` here too, whatever the login shell (F29).
 """
 
 from __future__ import annotations
@@ -86,7 +86,18 @@ def _differing(wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> list
 def _copy(here: Context, directory: Path, wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> None:
     node = here.node.name
     shell = ["sh", "-s"] if here.node.machine.user == "root" else ["sudo", "-n", "sh", "-s"]
-    command = ["ssh", "-F", host.data.ssh_config_file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", node, *shell]
+    command = [
+        "ssh",
+        "-C",
+        "-F",
+        host.data.ssh_config_file,
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "LogLevel=ERROR",
+        node,
+        *shell,
+    ]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         waiting(node, f"asking for a connection to copy {len(wanted)} files")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)

@@ -46,7 +46,9 @@ def test_kubeadm_finds_every_image_that_it_wants(artifacts: Path) -> None:
 
 def test_what_is_built_is_taken(artifacts: Path) -> None:
     """The directory in the cache is a whole artifact directory, and its programs are static."""
-    store.refuse_unusable(ClusterSpec(name="demo", software=Software.KUBERNETES, artifacts=str(artifacts)))
+    store.refuse_unusable(
+        ClusterSpec(name="demo", provider="given", software=Software.KUBERNETES, artifacts=str(artifacts))
+    )
     for program in (artifacts / KUBERNETES_BIN).iterdir():
         assert program.stat().st_mode & 0o111
         assert b"/lib64/ld-linux" not in program.read_bytes()[:4096]
