@@ -1,7 +1,8 @@
 """Files of an artifact directory on the nodes: only where a node's differ, checked there, a connection a node.
 
 They go through the system's ssh and not through pyinfra's connection, which is Python's own and shares one processor
-among all nodes. Compressed: programs shrink to less than half, and the way to the nodes is what takes the time. The command is ``sh -s`` here too, whatever the login shell (F29).
+among all nodes. Compressed: programs shrink to less than half, and the way to the nodes is what takes the time. The
+command is ``sh -s`` here too, whatever the login shell (F29).
 """
 
 from __future__ import annotations
