@@ -77,11 +77,11 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent, *, replace_head: bo
         return view, changed
 
 
-def retry(name: str, engine: Engine, on_event: OnEvent) -> tuple[View, int]:
+def retry(name: str, engine: Engine, on_event: OnEvent, *, replace_head: bool = False) -> tuple[View, int]:
     """Do again what is not done of a joined cluster, as it was declared last; its set-up script is read anew.
 
-    Returns as :func:`up` does; a cluster that is ready is left alone. Raises as :func:`up` does, and :class:`Refused`
-    where there is nothing to go on with, or another stack has to.
+    Takes ``replace_head``, returns and raises as :func:`up` does, which looks for lost machines too; and raises
+    :class:`Refused` where there is nothing to go on with, or another stack has to.
     """
     view = Ledger().current(name)
     if view is None:
@@ -95,10 +95,8 @@ def retry(name: str, engine: Engine, on_event: OnEvent) -> tuple[View, int]:
         )
     if view.state not in (State.INSTALLING, State.READY, State.DEGRADED):
         raise Refused(f"{name} is {view.state}", f"runcrate-iac down {name}, then bring it up again")
-    if view.state is State.READY:
-        return view, 0
     script_of(view.spec)
-    return up(view.spec, engine, on_event)
+    return up(view.spec, engine, on_event, replace_head=replace_head)
 
 
 def down(name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True) -> View | None:

@@ -64,13 +64,6 @@ def test_what_is_ending_is_refused(happened: Happened) -> None:
     assert "runcrate-iac down demo" in refused()
 
 
-def test_a_ready_cluster_is_left_alone() -> None:
-    """There is nothing to repeat, and nothing is run (C9)."""
-    cluster(Happened.JOINED, Happened.CHECKED)
-    view, changed = transaction.retry("demo", NO_ENGINE, print)
-    assert (view.state, changed) == (State.READY, 0)
-
-
 def test_a_script_that_went_away_is_told_first() -> None:
     """A degraded cluster whose set-up script can't be read any more is refused before anything runs (C9)."""
     cluster(Happened.JOINED, Happened.INSTALL_FAILED, setup="/nowhere/setup.sh")
