@@ -90,7 +90,7 @@ def _home(any_computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def is_whole(rays: Cluster) -> bool:
     """Whether `ray status` on the head has both nodes with all GPUs."""
-    return "0.0/8.0 GPU" in rays.ssh("node-0", "ray status", check=False)
+    return "/8.0 GPU" in rays.ssh("node-0", "ray status", check=False)
 
 
 def test_ready_means_every_node_with_its_gpus(rays: Cluster) -> None:
@@ -98,9 +98,8 @@ def test_ready_means_every_node_with_its_gpus(rays: Cluster) -> None:
     for node in ("node-0", "node-1"):
         said = rays.ssh(node, "ray status")
         assert len(re.findall(r"^ 1 node_", said, re.MULTILINE)) == 2
-        assert {"0.0/8.0 GPU", "0.0/8.0 simulated_gpu", f"0.0/{2 * os.cpu_count()}.0 CPU"} <= {  # type: ignore[operator]
-            line.strip() for line in said.splitlines()
-        }
+        totals = {line.split("/")[1] for line in said.splitlines() if re.match(r" \d[^ ]*/", line)}
+        assert {"8.0 GPU", "8.0 simulated_gpu", f"{2 * (os.cpu_count() or 1)}.0 CPU"} <= totals
     assert "ssh rays -N -L 8265:node-0:8265" in rays.said
     assert "http://127.0.0.1:8265" in rays.computer.run("status", "rays").stdout.replace("\n", "")
 
@@ -147,7 +146,7 @@ def test_a_node_without_ray_is_named_with_its_log(rays: Cluster, artifacts: Path
     rays.ssh("node-1", "sudo systemctl stop runcrate-ray")
     faults = [fault for fault in broken(step(rays, artifacts, Step.CHECK).conditions) if fault.type == "RayAlive"]
     assert [(fault.node, fault.reason) for fault in faults] == [("node-1", "NotAlive")]
-    assert "runcrate-ray.service is inactive, its log ends with: " in faults[0].message
+    assert re.search(r"runcrate-ray.service is (inactive|failed), its log ends with: .*Stopped", faults[0].message)
     assert step(rays, artifacts, Step.SOFTWARE).ok
 
 
