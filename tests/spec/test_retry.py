@@ -11,7 +11,7 @@ from runcrate_iac.engine import transaction
 from runcrate_iac.engine.install import Engine
 from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
-from runcrate_iac.model.lifecycle import Happened, State
+from runcrate_iac.model.lifecycle import Happened
 
 MINE = "organization/runcrate-iac/demo"
 NO_ENGINE = cast("Engine", None)
