@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help quickstart test check pytest wheel rehearse clean
+.PHONY: help quickstart test check pytest wheel kubernetes rehearse clean
 
 help: ## What there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -19,11 +19,9 @@ quickstart: $(READY) ## A Slurm cluster of two virtual machines here, and a job 
 	$(BIN)/runcrate-iac up stacks/local-slurm/cluster.yaml --yes
 	sh examples/slurm/quickstart.sh $(BIN)/runcrate-iac demo
 
-# What the Kubernetes test installs takes minutes to build where nothing is cached: it is begun at once.
 test: $(READY) ## Every check: style, types, layers, all rings of tests, the wheel
 	$(BIN)/runcrate-iac setup --yes
-	$(BIN)/python -m tests.artifacts & \
-	$(MAKE) check pytest wheel; code=$$?; wait; exit $$code
+	$(MAKE) check pytest wheel
 
 check: $(READY) ## Style, types, layers, file sizes
 	$(BIN)/ruff format --check .
@@ -34,10 +32,14 @@ check: $(READY) ## Style, types, layers, file sizes
 
 pytest: $(READY) ## All rings, the real virtual machines last
 	$(BIN)/pytest -q -n auto
-	$(BIN)/pytest -q -m hosts -n auto --dist loadgroup
+	$(BIN)/pytest -q -m hosts -n auto --dist loadfile
 
 wheel: $(READY) ## The wheel installs by itself and carries its deploys, templates and stacks
 	$(BIN)/python tests/wheel.py
+
+kubernetes: $(READY) ## Its artifacts built from Go modules, and a cluster of two virtual machines: longer than all else together
+	$(BIN)/runcrate-iac setup --yes
+	$(BIN)/pytest -q -m kubernetes
 
 rehearse: $(READY) ## 14,000 malformed specs, 1,000 schedules of faults, `up` ended in every way at every step boundary
 	$(BIN)/pytest --hypothesis-profile=rehearse tests/spec/test_malformed_specs.py tests/spec/test_fault_schedules.py

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("rehearse", deadline=None, max_examples=2_000, print_blob=True)
@@ -17,6 +19,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """A rehearsal has a seed of its own; `--hypothesis-seed` repeats one."""
     if config.getoption("--hypothesis-profile") == "rehearse" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+
+
+ONE_CLUSTER = ("test_join", "test_preflight", "test_slurm", "test_up", "test_z_down")
+"""The files whose tests share the cluster of tests/hosts/conftest.py."""
+
+
+class ByCluster(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file run on one worker, and all that share a cluster on the same, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "cluster" if file.endswith(tuple(f"/{name}.py" for name in ONE_CLUSTER)) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | None:
+    """How `--dist loadfile` gives tests to workers."""
+    return ByCluster(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

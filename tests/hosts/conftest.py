@@ -32,14 +32,6 @@ RUN = (sys.executable, "-c", "from runcrate_iac.cli import main; main()")
 SPEC: dict[str, Any] = {"name": "demo", "nodes": 2, "software": "slurm", "machine": {"gpu": "H100", "gpus": 8}}
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one cluster stay on one worker (``--dist loadgroup``): those of `cluster`, else those of a file."""
-    for item in items:
-        group = "cluster" if "cluster" in getattr(item, "fixturenames", ()) else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @dataclass(frozen=True)
 class Computer:
     """A computer of its own: a state folder, and the commands that use it."""

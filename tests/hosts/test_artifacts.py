@@ -15,7 +15,7 @@ from runcrate_iac.model.spec import ClusterSpec, Software
 from runcrate_iac.model.versions import KUBERNETES
 from tests.artifacts import directory
 
-pytestmark = pytest.mark.hosts
+pytestmark = pytest.mark.kubernetes
 
 
 @pytest.fixture(scope="module")

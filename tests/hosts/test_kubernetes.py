@@ -22,7 +22,7 @@ from runcrate_iac.provision.run import log_file, run
 from runcrate_iac.specfile import load
 from tests.hosts.conftest import Cluster, Computer, show
 
-pytestmark = pytest.mark.hosts
+pytestmark = pytest.mark.kubernetes
 
 EXAMPLE = Path(__file__).parents[2] / "examples/kubernetes/job.yaml"
 TOOLS = "runcrate.local/tools:1"
