@@ -1,11 +1,7 @@
-"""Kubernetes' artifacts for the tests on real machines: `python -m tests.artifacts` makes them, once for a computer.
-
-Ten minutes of two cores where nothing is cached, so it is begun before the other rings. Who needs them meanwhile waits.
-"""
+"""Kubernetes' artifacts for the tests on real machines, made once for a computer: ten minutes of two cores."""
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -22,8 +18,3 @@ def tell(message: str, _node: str | None) -> None:
 def directory() -> Path:
     """The artifact directory, in the user's cache folder."""
     return kubernetes.made(tell)
-
-
-if __name__ == "__main__":
-    os.nice(10)
-    print(directory())
