@@ -103,10 +103,10 @@ def _bring(here: Context, state: verdict.State) -> None:
         text = render("kubernetes/upstream.sh.j2", version=KUBERNETES, is_head=here.is_head)
         converge(name="binaries and images from upstream", text=text)
         return
-    entries = store.read(Path(here.spec.artifacts)).files
+    entries = store.read(Path(here.spec.artifacts)).below(KUBERNETES_IMAGES)
     programs = ("kubeadm", "kubelet", *(["kubectl"] if here.is_head else []))
     binaries = [f"{KUBERNETES_BIN}/{name}" for name in programs]
-    images = [path for path in entries if path.startswith(f"{KUBERNETES_IMAGES}/") and _needs(here, path)]
+    images = [path for path in entries if _needs(here, path)]
     archives = {Path(path).name: entries[path].sha256 for path in images}
     missing = {name: sum_ for name, sum_ in archives.items() if state.images.get(name) != sum_}
     place(

@@ -96,15 +96,19 @@ def _wait(here: Context) -> None:
     if not here.is_head:
         return
     nodes, gpus = here.plan.nodes, here.spec.machine.gpus
-    url = f"http://{here.node.address}:{rules.DASHBOARD_PORT}"
-    program = {"program": render("ray/nodes.py"), "arguments": [url, len(nodes), _ROUND]}
-    text = render("ray/python.sh.j2", python="python3", **program)
+    text = _listing(here, _ROUND)
     until = time.monotonic() + PATIENCE
     while faults := broken(verdict.alive(nodes, ask(text, _sudo=False), gpus)):
         if time.monotonic() > until:
             _faults.update({fault.node or "": fault for fault in faults})
             return
         waiting(here.node.name, faults[0].message)
+
+
+def _listing(here: Context, seconds: int) -> str:
+    """The script in which the head asks its dashboard for Ray's nodes, waiting at most so long for all of them."""
+    arguments = [f"http://{here.node.address}:{rules.DASHBOARD_PORT}", len(here.plan.nodes), seconds]
+    return render("ray/python.sh.j2", python="python3", program=render("ray/nodes.py"), arguments=arguments)
 
 
 def _tell(here: Context) -> None:
@@ -126,15 +130,13 @@ def _check(here: Context) -> None:
     if not here.is_head:
         return
     nodes, gpus = here.plan.nodes, here.spec.machine.gpus
-    url = f"http://{here.node.address}:{rules.DASHBOARD_PORT}"
-    look = render("ray/python.sh.j2", python="python3", program=render("ray/nodes.py"), arguments=[url, len(nodes), 0])
     run = render(
         "ray/python.sh.j2",
         python=f"timeout {_TASK_SECONDS + 60} {rules.VENV}/bin/python",
         program=render("ray/tasks.py"),
         arguments=[f"{here.node.address}:{rules.PORT}", _TASK_SECONDS],
     )
-    lines = ask(look + run, _sudo=False)
+    lines = ask(_listing(here, 0) + run, _sudo=False)
     for condition in [*verdict.alive(nodes, lines, gpus), *verdict.tasks(nodes, lines)]:
         if broken([condition]):
             _faults.setdefault(condition.node or "", condition)

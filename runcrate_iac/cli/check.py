@@ -17,7 +17,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.step import made
 from runcrate_iac.model.acceptance import table
-from runcrate_iac.model.conditions import Condition, broken, sentence
+from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import node_name
@@ -80,7 +80,7 @@ def show(view: View, outcome: Outcome) -> None:
     shared = has_shared_folder(view.spec.machine)
     output.table(*table(nodes, view.spec.software, outcome.conditions, shared=shared))
     for condition in outcome.conditions:
-        if condition.node is None and condition not in broken([condition]):
+        if condition.node is None and not broken([condition]):
             output.console.print(f"[green]✓[/] {escape(sentence(condition))}")
     for condition in broken(outcome.conditions):
         output.console.print(f"[red]✗[/] {escape(sentence(condition))}")
@@ -88,10 +88,9 @@ def show(view: View, outcome: Outcome) -> None:
 
 
 def _document(view: View, outcome: Outcome) -> dict[str, Any]:
-    found: list[Condition] = list(outcome.conditions)
     return {
         "name": view.name,
         "state": view.state,
         "ok": outcome.ok,
-        "conditions": [condition.model_dump(mode="json") for condition in found],
+        "conditions": [condition.model_dump(mode="json") for condition in outcome.conditions],
     }

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from runcrate_iac.cli import output
 from runcrate_iac.cli.display import Display
-from runcrate_iac.cli.up import ReplaceHead, next_lines
-from runcrate_iac.model.lifecycle import State
+from runcrate_iac.cli.up import ReplaceHead, end
 
 
 def retry(name: output.Name, replace_head: ReplaceHead = False, as_json: output.AsJson = False) -> None:
@@ -21,10 +18,4 @@ def retry(name: output.Name, replace_head: ReplaceHead = False, as_json: output.
 
     with Display(as_json=as_json) as display:
         view, changed = transaction.retry(name, install.require(), display, replace_head=replace_head)
-    if as_json:
-        output.document(view.model_dump(mode="json") | {"resources_changed": changed})
-    else:
-        said = f"{view.name} is {view.state}" + ("" if changed else "; nothing to do")
-        output.console.print(f"\n[bold green]{said}[/]\n{next_lines(view)}")
-    if view.state is State.DEGRADED:
-        raise typer.Exit(4)
+    end(view, changed, "nothing to do", as_json=as_json)

@@ -75,10 +75,15 @@ def up(
         if view is None:
             failure.offers = tuple(output.price(offer) for offer in available(wanted))
         raise
+    end(view, changed, "nothing to change", as_json=as_json)
+
+
+def end(view: View, changed: int, nothing: str, *, as_json: bool) -> None:
+    """Print the cluster and the lines to type next; ``nothing`` says that no resource changed. 4 where degraded."""
     if as_json:
         output.document(view.model_dump(mode="json") | {"resources_changed": changed})
     else:
-        said = f"{view.name} is {view.state}" + ("" if changed else "; nothing to change")
+        said = f"{view.name} is {view.state}" + ("" if changed else f"; {nothing}")
         output.console.print(f"\n[bold green]{said}[/]\n{next_lines(view)}")
     if view.state is State.DEGRADED:
         raise typer.Exit(4)

@@ -52,7 +52,7 @@ class ClusterArgs(TypedDict):
     nodes: NotRequired[pulumi.Input[int]]
     """2 to 64; where ``machines`` are given, their number."""
     software: NotRequired[pulumi.Input[str]]
-    """``slurm``, ``ray`` or ``none`` (default)."""
+    """``slurm``, ``kubernetes``, ``ray`` or ``none`` (default)."""
     provider: NotRequired[pulumi.Input[str]]
     """Where the machines come from; default ``local``, this computer."""
     machine: NotRequired[pulumi.Input[MachineShape]]

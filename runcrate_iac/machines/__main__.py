@@ -20,7 +20,6 @@ from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import State, after_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
-from runcrate_iac.model.spec import Software
 
 
 def main() -> None:
@@ -77,7 +76,7 @@ def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, fe
         step.forget(view.name)
     elif view.growth:
         asyncio.run(growth.undo(view, source, ledger, feed.report, reason=condition.message))
-    elif happened := after_step(view.state, Step.MACHINES, ok=False, bare=view.spec.software is Software.NONE):
+    elif happened := after_step(view.state, Step.MACHINES, ok=False, bare=view.spec.bare):
         ledger.record(view.name, view.cluster_id, happened, step=Step.MACHINES)
 
 

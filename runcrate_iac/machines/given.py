@@ -23,15 +23,8 @@ class GivenProvider:
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """One offer, at no price of ours: the machines that are there."""
-        offer = Offer.of(
-            machine,
-            nodes,
-            provider=self.name,
-            location="as given",
-            gpus_simulated=any(given.gpus_simulated for given in self._machines),
-            join_seconds=SLOW_JOIN_SECONDS if machine.kind is Kind.BARE_METAL else JOIN_SECONDS,
-        )
-        return [offer] if len(self._machines) == nodes else []
+        simulated = any(given.gpus_simulated for given in self._machines)
+        return [as_given(machine, nodes, gpus_simulated=simulated)] if len(self._machines) == nodes else []
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:  # noqa: ARG002
         """Return the machine as given; the join waits for its SSH."""
@@ -43,3 +36,15 @@ class GivenProvider:
 
     async def delete(self, machine: Machine, report: Report) -> None:
         """Leave it to the resource that made it."""
+
+
+def as_given(machine: MachineSpec, nodes: int, *, gpus_simulated: bool = False) -> Offer:
+    """The offer of so many machines of the user's own: no price of ours, and servers have longer to join."""
+    return Offer.of(
+        machine,
+        nodes,
+        provider=GivenProvider.name,
+        location="as given",
+        gpus_simulated=gpus_simulated,
+        join_seconds=SLOW_JOIN_SECONDS if machine.kind is Kind.BARE_METAL else JOIN_SECONDS,
+    )

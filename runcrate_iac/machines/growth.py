@@ -8,12 +8,12 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import gone
-from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.given import GivenProvider, as_given
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.model.network import node_name
-from runcrate_iac.model.offer import JOIN_SECONDS, SLOW_JOIN_SECONDS, Offer
+from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
-from runcrate_iac.model.spec import MOST_NODES, ClusterSpec, Kind
+from runcrate_iac.model.spec import MOST_NODES, ClusterSpec
 
 
 def offer(spec: ClusterSpec, nodes: int, provider: Provider) -> Offer:
@@ -36,12 +36,7 @@ def added(view: View, spec: ClusterSpec, provider: Provider) -> Offer | None:
     count = spec.nodes - view.spec.nodes
     if count <= 0:
         return None
-    if provider.name != GivenProvider.name:
-        return offer(spec, count, provider)
-    seconds = SLOW_JOIN_SECONDS if spec.machine.kind is Kind.BARE_METAL else JOIN_SECONDS
-    return Offer.of(
-        spec.machine, count, provider=provider.name, location="as given", gpus_simulated=False, join_seconds=seconds
-    )
+    return as_given(spec.machine, count) if provider.name == GivenProvider.name else offer(spec, count, provider)
 
 
 def begin(view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger) -> View:

@@ -87,18 +87,8 @@ def _differing(wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> list
 def _copy(here: Context, directory: Path, wanted: Sequence[Artifact], entries: Mapping[str, Entry]) -> None:
     node = here.node.name
     shell = ["sh", "-s"] if here.node.machine.user == "root" else ["sudo", "-n", "sh", "-s"]
-    command = [
-        "ssh",
-        "-C",
-        "-F",
-        host.data.ssh_config_file,
-        "-o",
-        "BatchMode=yes",
-        "-o",
-        "LogLevel=ERROR",
-        node,
-        *shell,
-    ]
+    options = ["-C", "-F", host.data.ssh_config_file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]
+    command = ["ssh", *options, node, *shell]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         waiting(node, f"asking for a connection to copy {len(wanted)} files")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)

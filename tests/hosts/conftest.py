@@ -24,7 +24,7 @@ from runcrate_iac.engine import install
 from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.model.progress import Event, Outcome, Step
-from runcrate_iac.model.spec import parse
+from runcrate_iac.model.spec import ClusterSpec, parse
 from runcrate_iac.provision.job import Job
 from runcrate_iac.provision.run import log_file, run
 
@@ -156,10 +156,17 @@ def join(
 ) -> Outcome:
     """Join the nodes again, as they are."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(cluster.computer.home))
+    return again(cluster, Step.JOIN, parse(SPEC), seconds, told)
+
+
+def again(
+    cluster: Cluster, step: Step, spec: ClusterSpec, seconds: float, told: Callable[[Event], None] = show
+) -> Outcome:
+    """Run one step again on the nodes, as they are, by this process's own state folder; its log is printed."""
     job = Job(
-        step=Step.JOIN,
+        step=step,
         cluster_id=cluster.name,
-        spec=parse(SPEC),
+        spec=spec,
         plan=cluster.plan,
         ssh_config=cluster.ssh_config,
         deadline=time.time() + seconds,

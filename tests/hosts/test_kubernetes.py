@@ -17,10 +17,8 @@ from runcrate_iac.model.artifacts import KUBERNETES_BIN
 from runcrate_iac.model.network import Machine, plan
 from runcrate_iac.model.progress import Outcome, Step
 from runcrate_iac.model.spec import Software
-from runcrate_iac.provision.job import Job
-from runcrate_iac.provision.run import log_file, run
 from runcrate_iac.specfile import load
-from tests.hosts.conftest import Cluster, Computer, show
+from tests.hosts.conftest import Cluster, Computer, again
 
 pytestmark = pytest.mark.kubernetes
 
@@ -81,20 +79,7 @@ def software(kube: Cluster, spec: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     """Runs the software step again, as it is."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(kube.computer.home))
 
-    def again() -> Outcome:
-        job = Job(
-            step=Step.SOFTWARE,
-            cluster_id="kube",
-            spec=load(spec),
-            plan=kube.plan,
-            ssh_config=kube.ssh_config,
-            deadline=time.time() + BACK_SECONDS,
-        )
-        outcome = run(job, show)
-        print(log_file(job).read_text())
-        return outcome
-
-    return again
+    return lambda: again(kube, Step.SOFTWARE, load(spec), BACK_SECONDS)
 
 
 def nodes(kubectl: Callable[..., str]) -> dict[str, tuple[str, str, str]]:

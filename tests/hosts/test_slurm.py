@@ -14,9 +14,7 @@ from runcrate_iac import paths
 from runcrate_iac.model.conditions import broken
 from runcrate_iac.model.progress import Outcome, Step
 from runcrate_iac.model.spec import parse
-from runcrate_iac.provision.job import Job
-from runcrate_iac.provision.run import log_file, run
-from tests.hosts.conftest import SPEC, Cluster
+from tests.hosts.conftest import SPEC, Cluster, again
 
 pytestmark = pytest.mark.hosts
 
@@ -39,17 +37,7 @@ def step(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[Step], 
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(cluster.computer.home))
 
     def one(wanted: Step) -> Outcome:
-        job = Job(
-            step=wanted,
-            cluster_id=cluster.name,
-            spec=parse(SPEC),
-            plan=cluster.plan,
-            ssh_config=cluster.ssh_config,
-            deadline=time.time() + 400,
-        )
-        outcome = run(job, lambda event: print(event.node or "", event.message))
-        print(log_file(job).read_text())
-        return outcome
+        return again(cluster, wanted, parse(SPEC), 400)
 
     return one
 

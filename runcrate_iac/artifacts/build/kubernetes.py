@@ -131,7 +131,6 @@ def _images(programs: Path, base: Path) -> list[Image]:
 def _distribution(folder: Path, report: Report) -> Path:
     """A tar of what distribution packages contain, unpacked and not set up."""
     base = folder / "packages.tar"
-    mode = "root" if os.geteuid() == 0 else "unshare"
-    words = ["mmdebstrap", f"--mode={mode}", "--variant=extract", f"--include={','.join(_PACKAGES)}"]
+    words = ["mmdebstrap", mmdebstrap.mode(), "--variant=extract", f"--include={','.join(_PACKAGES)}"]
     mmdebstrap.run([*words, image.SUITE, str(base)], folder, "packages of kube-proxy's image", report)
     return base

@@ -32,13 +32,17 @@ def command(
 
     ``tree`` is the folder that keeps the unpacked packages; without it only what hooks carry out is kept.
     """
-    mode = "root" if os.geteuid() == 0 else "unshare"
     hooks = [f"--essential-hook={line}" for line in essential_hooks]
     hooks += [f"--customize-hook={line}" for line in customize_hooks]
     include = ",".join(packages)
     kept = ["--format=directory"] if tree else ["--format=null"]
     target = [suite, str(tree)] if tree else [suite]
-    return ["mmdebstrap", f"--mode={mode}", "--variant=apt", *kept, f"--include={include}", *hooks, *target]
+    return ["mmdebstrap", mode(), "--variant=apt", *kept, f"--include={include}", *hooks, *target]
+
+
+def mode() -> str:
+    """The option that says how packages are unpacked: as root, or in a user namespace."""
+    return "--mode=root" if os.geteuid() == 0 else "--mode=unshare"
 
 
 def run(words: list[str], folder: Path, what: str, report: Report) -> None:
