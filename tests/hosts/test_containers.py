@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -34,14 +34,13 @@ def quiet(message: str, node: str | None) -> None:
     """No news."""
 
 
-def traces(mark: str, *links: str) -> list[str]:
-    """Every process, namespace, link, mount and cgroup on this computer that is a cluster's, by its id's beginning."""
-    mine = f"{mark}-"
+def traces(cluster_id: str, *links: str) -> list[str]:
+    """Every process, namespace, link, mount and cgroup on this computer that bears a cluster's id."""
     lines = {path.parent.name: read(path).replace("\0", " ") for path in Path("/proc").glob("[0-9]*/cmdline")}
-    processes = [f"process {pid}: {line}" for pid, line in lines.items() if re.search(rf"(?<![\w-]){mine}", line)]
-    mounts = [line for line in read(Path("/proc/self/mounts")).splitlines() if mine in line]
-    cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"runcrate-{mine}*")]
-    namespaces = [str(path) for path in Path("/run/netns").glob(f"runcrate-{mine}*")]
+    processes = [f"process {pid}: {line}" for pid, line in lines.items() if cluster_id in line]
+    mounts = [line for line in read(Path("/proc/self/mounts")).splitlines() if cluster_id in line]
+    cgroups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"runcrate-{cluster_id}*")]
+    namespaces = [str(path) for path in Path("/run/netns").glob(f"runcrate-{cluster_id}*")]
     left = [link for link in links if Path("/sys/class/net", link).exists()]
     return processes + mounts + cgroups + namespaces + left
 
@@ -72,16 +71,17 @@ def request_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
     key = cluster_key("one")
     keys = (key.with_suffix(".pub").read_text().strip(),)
-    yield Reservation(
-        cluster_id="one-1",
+    request = Reservation(
+        cluster_id=f"one-{uuid4().hex}",
         nodes=1,
         machine=CONTAINER,
         authorized_keys=keys,
         identity_file=key,
         deadline=time.time() + 12,
     )
-    release(LocalProvider(), "one-1", quiet)
-    assert traces("one") == []
+    yield request
+    release(LocalProvider(), request.cluster_id, quiet)
+    assert traces(request.cluster_id) == []
 
 
 def test_containers_reach_one_another_by_name(box: Cluster) -> None:
@@ -228,12 +228,12 @@ def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     provider = LocalProvider()
     (made,) = reserve(provider, request_of_one, quiet)
     place = Path(made.log or "").parent
-    until(lambda: listed(provider, "one-1")[0].state is MachineState.STOPPED, "it is stopped")
+    until(lambda: listed(provider, request_of_one.cluster_id)[0].state is MachineState.STOPPED, "it is stopped")
     assert request_of_one.deadline < time.time() < request_of_one.deadline + 30
     assert "Power" in (place / "console.log").read_text(errors="replace")
     later = request_of_one.model_copy(update={"deadline": time.time() + 300})
     (again,) = reserve(provider, later, quiet)
-    assert listed(provider, "one-1")[0].state is MachineState.RUNNING
+    assert listed(provider, request_of_one.cluster_id)[0].state is MachineState.RUNNING
     told = subprocess.run(["ssh-keyscan", "-t", "ed25519", again.host], capture_output=True, text=True, check=True)
     assert told.stdout.split(maxsplit=1)[1].strip() == made.host_key
 
@@ -254,16 +254,16 @@ def test_no_process_of_a_killed_container_lives_on(request_of_one: Reservation) 
     later = request_of_one.model_copy(update={"deadline": time.time() + 300})
     (made,) = reserve(provider, later, quiet)
     os.kill(int((Path(made.log or "").parent / "pid").read_text()), signal.SIGKILL)
-    until(lambda: not [trace for trace in traces("one") if trace.startswith("process")], "all are gone", 10)
-    assert listed(provider, "one-1")[0].state is MachineState.STOPPED
+    until(lambda: not [trace for trace in traces(later.cluster_id) if trace.startswith("process")], "all are gone", 10)
+    assert listed(provider, request_of_one.cluster_id)[0].state is MachineState.STOPPED
 
 
 def test_down_leaves_nothing_of_containers(box: Cluster) -> None:
     """After `down` there is no process, network namespace, link, mount, cgroup or file of the cluster (C7)."""
     (subnet,) = (box.computer.home / "machines").glob("box-*/subnet")
-    link = f"runcrate{subnet.read_text().strip()}"
-    assert {trace.partition(" ")[0] for trace in traces("box", link)} >= {"process", link}
+    link, cluster_id = f"runcrate{subnet.read_text().strip()}", subnet.parent.name
+    assert {trace.partition(" ")[0] for trace in traces(cluster_id, link)} >= {"process", link}
     done = box.computer.run("down", "box", "--yes")
     assert done.returncode == 0, done.stderr
-    assert traces("box", link) == []
+    assert traces(cluster_id, link) == []
     assert list((box.computer.home / "machines").iterdir()) == []
