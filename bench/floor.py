@@ -27,7 +27,7 @@ from runcrate_iac.model.network import NetworkPlan, Node  # noqa: E402
 from runcrate_iac.provision import ssh  # noqa: E402
 from runcrate_iac.provision.meet import Met, parse  # noqa: E402
 from runcrate_iac.provision.reach import following  # noqa: E402
-from runcrate_iac.provision.render import render  # noqa: E402
+from runcrate_iac.render import render  # noqa: E402
 
 _KEYS = """\
 umask 077

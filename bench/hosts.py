@@ -65,7 +65,7 @@ def machines(many: int) -> Iterator[Sequence[Machine]]:
     )
     try:
         _release(provider)
-        provider.prepare(request.machine, _quiet)
+        provider.prepare(request.machine, None, _quiet)
         booted = asyncio.run(fleet.bring_up(request, provider, _SECONDS, lambda machine: None, _quiet))  # noqa: ARG005
         made = [machine.model_copy(update={"user": "root"}) for machine in booted]
         everywhere(made, _SAVE)

@@ -17,7 +17,7 @@ from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.reach import following
 from runcrate_iac.provision.remote import ask
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 _TOKEN = uuid.uuid4().hex
 _TRIES = 40

@@ -10,7 +10,7 @@ from pyinfra.api.deploy import deploy
 
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import File, converge, files, script
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 
 @deploy("GPUs")

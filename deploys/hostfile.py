@@ -8,7 +8,7 @@ from runcrate_iac.model.storage import has_shared_folder
 from runcrate_iac.model.storage import hostfile as path
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import File, converge, files, script
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 
 @deploy("Hostfile")

@@ -15,16 +15,16 @@ from pyinfra.operations import python
 
 from runcrate_iac.artifacts import store
 from runcrate_iac.model import kubernetes as rules
-from runcrate_iac.model.artifacts import KUBERNETES_BIN, KUBERNETES_IMAGES
+from runcrate_iac.model.artifacts import KUBERNETES_IMAGES
 from runcrate_iac.model.conditions import broken
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.versions import KUBERNETES
 from runcrate_iac.provision import kubernetes as verdict
-from runcrate_iac.provision.artifacts import Artifact, place
+from runcrate_iac.provision.artifacts import place
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files, script
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 PATIENCE = 300.0
 """Seconds until every node is Ready, once all have joined."""
@@ -32,7 +32,6 @@ CHECK_PATIENCE = 240.0
 """Seconds until the pods of the check have all reached all."""
 _ROUND = 10
 _UNITS = "/etc/systemd/system"
-_ARCHIVES = "/var/lib/runcrate/images"
 _state: dict[int, verdict.State] = {}
 _secret: dict[str, str] = {}
 """What workers join with."""
@@ -69,7 +68,10 @@ def _files(here: Context) -> list[File]:
         wanted += [
             File("/etc/runcrate/kubeadm.yaml", render("kubernetes/init.yaml.j2", **values)),
             *(
-                File(f"/etc/runcrate/kubeadm/{pod}+strategic.yaml", render("kubernetes/patch.yaml.j2", container=pod))
+                File(
+                    f"/etc/runcrate/kubeadm/{pod}+strategic.yaml",
+                    render("kubernetes/patch.yaml.j2", container=pod, asked=rules.READINESS),
+                )
                 for pod in rules.CONTROL_PLANE
             ),
             File("/etc/runcrate/cluster.yaml", render("kubernetes/cluster.yaml.j2", **values)),
@@ -104,26 +106,17 @@ def _bring(here: Context, state: verdict.State) -> None:
         converge(name="binaries and images from upstream", text=text)
         return
     entries = store.read(Path(here.spec.artifacts)).below(KUBERNETES_IMAGES)
-    programs = ("kubeadm", "kubelet", *(["kubectl"] if here.is_head else []))
-    binaries = [f"{KUBERNETES_BIN}/{name}" for name in programs]
-    images = [path for path in entries if _needs(here, path)]
-    archives = {Path(path).name: entries[path].sha256 for path in images}
-    missing = {name: sum_ for name, sum_ in archives.items() if state.images.get(name) != sum_}
-    place(
-        here,
-        [
-            *(Artifact(path, f"/usr/local/bin/{Path(path).name}", "755") for path in binaries),
-            *(Artifact(path, f"{_ARCHIVES}/{Path(path).name}") for path in images if Path(path).name in missing),
-        ],
-    )
+    images = rules.archives(entries, head=here.is_head)
+    missing = {
+        one: entries[one.source].sha256
+        for one in images
+        if state.images.get(Path(one.source).name) != entries[one.source].sha256
+    }
+    place(here, [*rules.programs(head=here.is_head), *missing])
     if missing:
         waiting(here.node.name, f"importing {len(missing)} images")
-    converge(name="images", text=render("kubernetes/import.sh.j2", archives=missing))
-
-
-def _needs(here: Context, path: str) -> bool:
-    """Whether it is an image of this node: workers take all but the control plane's."""
-    return here.is_head or not Path(path).name.startswith((*rules.CONTROL_PLANE, "kube-control-plane"))
+    archives = {Path(one.target).name: sum_ for one, sum_ in missing.items()}
+    converge(name="images", text=render("kubernetes/import.sh.j2", folder=rules.ARCHIVES, archives=archives))
 
 
 def _users(here: Context) -> list[str]:
@@ -180,13 +173,12 @@ def _check(here: Context) -> None:
     namespace = f"runcrate-check-{uuid.uuid4().hex[:8]}"
     manifest = render("kubernetes/check.yaml.j2", plan=plan, namespace=namespace, gpu=rules.GPU, pause=rules.PAUSE)
     text = render("kubernetes/check.sh.j2", namespace=namespace, nodes=len(plan.nodes), seconds=_ROUND)
-    kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
     try:
-        script(name="pods of the check", text=f"{kubectl} create -f - > /dev/null << 'END'\n{manifest}END\n")
+        script(name="pods of the check", text=render("kubernetes/pods.sh.j2", manifest=manifest))
         until = time.monotonic() + CHECK_PATIENCE
         while broken(conditions := verdict.pods(plan, ask(text))) and time.monotonic() < until:
             waiting(here.node.name, broken(conditions)[0].message)
     finally:
-        script(name="tidy up", text=f"{kubectl} delete namespace --wait=false -l runcrate.dev/check > /dev/null")
+        script(name="tidy up", text=render("kubernetes/pods.sh.j2", manifest=""))
     for condition in conditions:
         found(condition)

@@ -7,7 +7,7 @@ from pyinfra.api.deploy import deploy
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import converge, know
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 
 @deploy("Launchers")

@@ -14,8 +14,8 @@ from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.meet import Met, parse, refusals
 from runcrate_iac.provision.remote import File, ask, converge, know, put
-from runcrate_iac.provision.render import render
 from runcrate_iac.provision.trust import trusted
+from runcrate_iac.render import render
 
 _PACKAGES = ("wireguard-tools", "nftables", "iproute2", "iputils-ping", "openssh-client")
 _UNITS = ("runcrate-firewall.service", "runcrate-mesh.service")

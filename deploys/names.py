@@ -6,7 +6,7 @@ from pyinfra.api.deploy import deploy
 
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import File, converge, know, put
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 _SCRIPT = "/usr/local/lib/runcrate/names"
 _CLOUD_INIT = File(

@@ -19,7 +19,7 @@ from runcrate_iac.provision.facts import Facts, parse
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.preflight import no_shell, refusals, slower, unfit_ids
 from runcrate_iac.provision.remote import File, files, hear, script
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 _PAUSE = 3.0
 """Seconds between two looks at a lock."""

@@ -16,13 +16,12 @@ from runcrate_iac.artifacts import store
 from runcrate_iac.model import ray as rules
 from runcrate_iac.model.artifacts import RAY_WHEELS
 from runcrate_iac.model.conditions import Condition, broken
-from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.provision import ray as verdict
-from runcrate_iac.provision.artifacts import Artifact, place
+from runcrate_iac.provision.artifacts import place
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 PATIENCE = 600.0
 """Seconds for the processes of all nodes to start and meet: on a slow machine they are minutes of its processor."""
@@ -30,8 +29,6 @@ _ROUND = 10
 _TASK_SECONDS = 180
 _UNIT_FILE = f"/etc/systemd/system/{rules.UNIT}"
 _TMPFILES = "/etc/tmpfiles.d/runcrate-ray.conf"
-_WHEELS = "/var/lib/runcrate/wheels"
-"""Where wheels of the artifact directory are until they are installed."""
 _START, _COMMAND = "/usr/local/lib/runcrate/ray", "/usr/local/lib/runcrate/ray-command.py"
 _faults: dict[str, Condition] = {}
 """By node, what the head found wrong with it."""
@@ -46,10 +43,7 @@ def ray() -> None:
     """Install, configure and start Ray on all nodes, and wait until each is part of its cluster with its GPUs."""
     here = cluster()
     python.call(name="wheels", function=_bring_wheels, here=here)
-    wheels = _WHEELS if here.spec.artifacts else ""
-    user = here.node.machine.user
-    names = {codename: one.ray for codename, one in PACKAGES.items()}
-    values = {"venv": rules.VENV, "requirement": rules.REQUIREMENT, "user": user, "wheels": wheels, "names": names}
+    values = rules.installation(here.node.machine.user, rules.WHEELS if here.spec.artifacts else "")
     converge(name="virtual environment", text=render("ray/install.sh.j2", **values))
     converge(name="configuration and service", text=_configuration(here))
     python.call(name="every node alive", function=_wait, here=here)
@@ -60,8 +54,7 @@ def _bring_wheels(here: Context) -> None:
     """Copy what the environment is made of, where the spec has it and the node hasn't made its environment yet."""
     if here.spec.artifacts is None or ask(f"cat {rules.VENV}/installed 2> /dev/null || :\n") == [rules.REQUIREMENT]:
         return
-    paths = store.read(Path(here.spec.artifacts)).below(RAY_WHEELS)
-    place(here, [Artifact(path, f"{_WHEELS}/{path.rpartition('/')[2]}") for path in paths])
+    place(here, rules.wheels(store.read(Path(here.spec.artifacts)).below(RAY_WHEELS)))
 
 
 def _configuration(here: Context) -> str:

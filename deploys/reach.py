@@ -23,7 +23,7 @@ from runcrate_iac.provision.reach import (
     pause,
 )
 from runcrate_iac.provision.remote import ask, script
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 PATIENCE = 45.0
 """Seconds until a pair that doesn't answer is given up; all nodes are up and configured when they start."""

@@ -17,7 +17,7 @@ from runcrate_iac.provision import setup as verdicts
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.remote import File, ask, converge, files
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 _PROGRAMS = "/usr/local/lib/runcrate"
 _SCRIPT = f"{_PROGRAMS}/setup-script"

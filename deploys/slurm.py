@@ -18,8 +18,8 @@ from runcrate_iac.provision import slurm as verdict
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files, know, put
-from runcrate_iac.provision.render import render
 from runcrate_iac.provision.slurm import configuration
+from runcrate_iac.render import render
 
 PATIENCE = 180.0
 """Seconds for the daemons of all nodes to start and meet, the first creation of the accounting tables included."""

@@ -19,6 +19,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import fleet, growth, step
 from runcrate_iac.machines.provider import HasPreparation, Provider
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model.artifacts import preload
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import JOIN_SECONDS
@@ -61,7 +62,7 @@ def _prepare(job: MachinesJob, source: Provider) -> None:
     if not asyncio.run(source.list(mark(job))):
         growth.offer(job.spec, job.spec.nodes, source)
     if isinstance(source, HasPreparation):
-        source.prepare(job.spec.machine, Feed(mark(job), Step.MACHINES).report)
+        source.prepare(job.spec.machine, preload(job.spec), Feed(mark(job), Step.MACHINES).report)
 
 
 async def _reserve(job: MachinesJob, source: Provider) -> None:

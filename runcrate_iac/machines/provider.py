@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from runcrate_iac.model.artifacts import Preload
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import Offer
@@ -20,6 +21,8 @@ class Reservation(Model):
     """The mark that every machine carries; a lost answer is found again by it."""
     nodes: int
     machine: MachineSpec
+    preload: Preload | None = None
+    """What the nodes will be brought, which the machines may have from the start."""
     authorized_keys: tuple[str, ...]
     """OpenSSH public keys that may log in: the cluster's own, then the user's."""
     identity_file: Path
@@ -71,8 +74,11 @@ class Provider(Protocol):
 class HasPreparation(Protocol):
     """A provider that has something to build or fetch once before machines can start."""
 
-    def prepare(self, machine: MachineSpec, report: Report) -> None:
-        """Make or find what machines of this shape start from; nothing is reserved. Called outside of event loops."""
+    def prepare(self, machine: MachineSpec, preload: Preload | None, report: Report) -> None:
+        """Make or find what machines of this shape start from, with or without ``preload``; nothing is reserved.
+
+        Called outside of event loops.
+        """
         ...
 
 

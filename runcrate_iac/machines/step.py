@@ -14,6 +14,7 @@ from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model import growth as rules
+from runcrate_iac.model.artifacts import preload
 from runcrate_iac.model.documents import MachinesJob, Made
 from runcrate_iac.model.lifecycle import TABLE, Happened, State
 from runcrate_iac.model.network import Machine, plan
@@ -37,7 +38,7 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     else:
         refuse_change(view, job.spec, job.owner)
     if isinstance(provider, HasPreparation):
-        provider.prepare(job.spec.machine, report)
+        provider.prepare(job.spec.machine, preload(job.spec), report)
 
 
 async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
@@ -104,6 +105,7 @@ def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservat
         cluster_id=cluster_id,
         nodes=spec.nodes,
         machine=spec.machine,
+        preload=preload(spec),
         authorized_keys=(identity.with_suffix(".pub").read_text().strip(),),
         identity_file=identity,
         deadline=deadline,

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.spec import Software
+from runcrate_iac.model.spec import ClusterSpec, Software
 from runcrate_iac.model.versions import KUBERNETES, RAY
 
 MANIFEST = "artifacts.json"
@@ -67,11 +67,36 @@ class Manifest(Model):
         return {path: entry for path, entry in sorted(self.files.items()) if path.startswith(f"{folder}/")}
 
 
+class Artifact(NamedTuple):
+    """A file of the artifact directory and where it goes."""
+
+    source: str
+    """Its path in the artifact directory."""
+    target: str
+    """Its absolute path on the node, of letters, digits and ``. _ + - /``."""
+    mode: str = "644"
+
+
+class Preload(Model):
+    """What nodes will be brought after their start: a provider that makes its own machines may start them with it."""
+
+    software: Software
+    artifacts: str
+    """The path of the artifact directory on this computer."""
+
+
 class Problem(Model):
     """A file that is not what the manifest says."""
 
     path: str
     fact: str
+
+
+def preload(spec: ClusterSpec) -> Preload | None:
+    """What machines of this spec may have before they start, if anything."""
+    if spec.artifacts is None or spec.software not in FOLDERS:
+        return None
+    return Preload(software=spec.software, artifacts=spec.artifacts)
 
 
 def lacking(manifest: Manifest, software: Software) -> list[str]:

@@ -13,20 +13,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from pyinfra import host
 
 from runcrate_iac.artifacts import store
 from runcrate_iac.errors import SpecError
-from runcrate_iac.model.artifacts import Entry
+from runcrate_iac.model.artifacts import Artifact, Entry
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.progress import Step
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import ask, converge
-from runcrate_iac.provision.render import render
 from runcrate_iac.provision.waits import TYPES
+from runcrate_iac.render import render
 
 _READY = "--- runcrate-iac receives ---"
 """What templates/artifacts/receive.sh prints before it takes files."""
@@ -35,16 +35,6 @@ _TELL_SECONDS = 2.0
 _WRONG_DIGEST = 3
 """The exit code of templates/artifacts/receive.sh where a checksum is wrong."""
 _MB = 10**6
-
-
-class Artifact(NamedTuple):
-    """A file of the artifact directory and where it goes."""
-
-    source: str
-    """Its path in the artifact directory."""
-    target: str
-    """Its absolute path on the node, of letters, digits and ``. _ + - /``."""
-    mode: str = "644"
 
 
 class NotPlaced(Exception):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from runcrate_iac.model.bandwidth import Pair, Round, Speed, bus_gbit_per_second, gbit_per_second
 from runcrate_iac.model.network import NetworkPlan, Node
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 MEASURED = 3
 """Seconds that a measurement counts."""

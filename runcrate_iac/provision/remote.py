@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pyinfra import host
 from pyinfra.api import FactBase, StringCommand, operation
 
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 _MARKER = "--- runcrate-iac ---"
 

@@ -10,7 +10,7 @@ from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.slurm import Hardware, gpus_present
 from runcrate_iac.model.spec import ClusterSpec
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 AT_WORK = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "maint"})
 """States (sinfo(1), ``%T``) of a node that takes jobs, runs them, or is kept for some by the scheduler or the admin."""

@@ -7,7 +7,7 @@ import hashlib
 from runcrate_iac.model.authority import each
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision.remote import File, files
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 FOLDER = "/usr/local/share/ca-certificates"
 """What update-ca-certificates(8) adds to the distribution's."""

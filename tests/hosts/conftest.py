@@ -127,7 +127,7 @@ def any_computer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]
 @pytest.fixture(scope="session")
 def computer(any_computer: Computer) -> Computer:
     """That computer, with an image of virtual machines."""
-    LocalProvider().prepare(parse(SPEC).machine, lambda message, node: None)
+    LocalProvider().prepare(parse(SPEC).machine, None, lambda message, node: None)
     return any_computer
 
 

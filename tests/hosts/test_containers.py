@@ -21,7 +21,7 @@ from runcrate_iac.machines.local.container import machine
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState, plan
 from runcrate_iac.model.spec import Kind, MachineSpec
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 from tests.hosts.conftest import Cluster, Computer
 from tests.machines import listed, release, reserve, until
 from tests.spec.test_authority import made

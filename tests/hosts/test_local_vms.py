@@ -122,7 +122,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def pair(folder: Path) -> Iterator[Pair]:
     """Machines that another process reserved, which then was interrupted and killed."""
-    LocalProvider().prepare(MachineSpec(), tell)
+    LocalProvider().prepare(MachineSpec(), None, tell)
     request = reservation(folder, CLUSTER)
     maker = subprocess.Popen(
         [sys.executable, "-c", MAKER],

@@ -14,7 +14,7 @@ import pytest
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.provision import leave
 from runcrate_iac.provision.remote import File, files
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 from tests.provision.conftest import Loopback
 
 ME = pwd.getpwuid(os.getuid()).pw_name

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 

@@ -10,7 +10,7 @@ import pytest
 from runcrate_iac.model import bandwidth
 from runcrate_iac.model.bandwidth import Round, Speed
 from runcrate_iac.model.network import Machine, Node, plan
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 
 def nodes(count: int) -> tuple[Node, ...]:

@@ -15,6 +15,7 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.machines.faulty import Faulty
 from runcrate_iac.machines.provider import HasMarks, HasPreparation, Provider, Reservation
 from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.model.artifacts import Preload
 from runcrate_iac.model.faults import KINDS, told
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Report
@@ -115,7 +116,7 @@ def test_the_example_of_the_documentation_is_a_spec() -> None:
 class Prepared(Cloud):
     """A provider with something to prepare."""
 
-    def prepare(self, machine: MachineSpec, report: Report) -> None:  # noqa: ARG002
+    def prepare(self, machine: MachineSpec, preload: Preload | None, report: Report) -> None:  # noqa: ARG002
         """Say so."""
         report("prepared", None)
 
@@ -142,7 +143,7 @@ def test_it_can_what_the_inner_provider_can(tmp_path: Path, clock: Clock, kind: 
     assert isinstance(found, HasPreparation) + isinstance(found, HasMarks) == abilities
     told_of: list[str] = []
     if isinstance(found, HasPreparation):
-        found.prepare(MachineSpec(), lambda message, node: told_of.append(message))
+        found.prepare(MachineSpec(), None, lambda message, node: told_of.append(message))
         assert told_of == ["prepared"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.provision import clock, meet, reach
 from runcrate_iac.provision.meet import Met
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 MEET = """\
 wireguard PUB0=

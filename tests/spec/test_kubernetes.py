@@ -19,7 +19,7 @@ from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import MOST_NODES, ClusterSpec, Software, parse
 from runcrate_iac.model.versions import KUBERNETES
 from runcrate_iac.provision import kubernetes as verdict
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 JOIN: dict[str, Any] = {"token": "abcdef.0123456789abcdef", "ca_hash": "sha256:00"}
 MACHINE = {"kind": "vm", "cpus": 2, "memory": "2GiB"}

@@ -56,18 +56,18 @@ def test_a_comma_in_a_path_stays_one_value() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        warm.key(replace(IMAGE, key="other"), SHAPE, 8, "QEMU 7", ""),
-        warm.key(IMAGE, replace(SHAPE, memory=2 * 1024**3), 8, "QEMU 7", ""),
-        warm.key(IMAGE, replace(SHAPE, cpus=1), 8, "QEMU 7", ""),
-        warm.key(IMAGE, replace(SHAPE, accelerator="kvm"), 8, "QEMU 7", ""),
-        warm.key(IMAGE, SHAPE, 9, "QEMU 7", ""),
-        warm.key(IMAGE, SHAPE, 8, "QEMU 8", ""),
-        warm.key(IMAGE, SHAPE, 8, "QEMU 7", "flags: avx512f"),
+        warm.key(replace(IMAGE, key="other"), SHAPE, 8, None, ("QEMU 7", "")),
+        warm.key(IMAGE, replace(SHAPE, memory=2 * 1024**3), 8, None, ("QEMU 7", "")),
+        warm.key(IMAGE, replace(SHAPE, cpus=1), 8, None, ("QEMU 7", "")),
+        warm.key(IMAGE, replace(SHAPE, accelerator="kvm"), 8, None, ("QEMU 7", "")),
+        warm.key(IMAGE, SHAPE, 9, None, ("QEMU 7", "")),
+        warm.key(IMAGE, SHAPE, 8, None, ("QEMU 8", "")),
+        warm.key(IMAGE, SHAPE, 8, None, ("QEMU 7", "flags: avx512f")),
     ],
 )
 def test_a_snapshot_is_resumed_only_by_what_made_it(changed: str) -> None:
     """Image, memory, CPUs, accelerator, disk, QEMU version and host CPU are each part of the snapshot's key."""
-    assert changed != warm.key(IMAGE, SHAPE, 8, "QEMU 7", "")
+    assert changed != warm.key(IMAGE, SHAPE, 8, None, ("QEMU 7", ""))
 
 
 def test_the_image_key_follows_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from runcrate_iac.model.progress import Step
 from runcrate_iac.model.ray import AGENT_PORTS
 from runcrate_iac.model.spec import parse
 from runcrate_iac.provision import ray
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 BOTH = ["node 10.77.0.1 2 8", "node 10.77.0.2 2 8"]
 VALUES = {

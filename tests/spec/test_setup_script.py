@@ -16,9 +16,9 @@ from runcrate_iac.model.documents import StepInput
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import ClusterSpec, parse
 from runcrate_iac.paths import bundled
-from runcrate_iac.provision.render import render
 from runcrate_iac.provision.setup import checked, ended
 from runcrate_iac.provision.step import seconds
+from runcrate_iac.render import render
 from runcrate_iac.specfile import load, script_of
 
 SPEC = ClusterSpec(name="demo", setup="/home/me/setup.sh", setup_timeout=600)

@@ -15,7 +15,7 @@ from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.slurm import Hardware
 from runcrate_iac.model.spec import ClusterSpec, MachineSpec
 from runcrate_iac.provision import slurm
-from runcrate_iac.provision.render import render
+from runcrate_iac.render import render
 
 GOLDEN = Path(__file__).parent / "golden"
 HARDWARE = """\

@@ -18,8 +18,10 @@ from runcrate_iac.machines.local.container import host, network
 from runcrate_iac.machines.local.container import machine as container
 from runcrate_iac.machines.local.container.tree import root_tree
 from runcrate_iac.machines.local.image import golden_image
+from runcrate_iac.machines.local.preload import load
 from runcrate_iac.machines.local.warm import snapshot
 from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.artifacts import Preload
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
@@ -35,7 +37,7 @@ class LocalProvider:
 
     def __init__(self) -> None:
         """Nothing is looked at before it is needed."""
-        self._sources: dict[MachineSpec, vm.Source] = {}
+        self._sources: dict[tuple[MachineSpec, Preload | None], vm.Source] = {}
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """One offer, free of charge.
@@ -45,12 +47,12 @@ class LocalProvider:
         _check(machine, nodes)
         return [Offer.of(machine, nodes, provider=self.name, location="this computer", gpus_simulated=True)]
 
-    def prepare(self, machine: MachineSpec, report: Report) -> None:
-        """Build what such machines start from, where the cache lacks it."""
+    def prepare(self, machine: MachineSpec, preload: Preload | None, report: Report) -> None:
+        """Build what such machines start from, where the cache lacks it; only our own image of VMs is preloaded."""
         if machine.kind is Kind.CONTAINER:
             root_tree(report)
         else:
-            self._sources[machine] = _source(machine, report)
+            self._sources[machine, preload] = _source(machine, preload, report)
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Make the machine and wait for its SSH; one that was powered off starts again from its disk.
@@ -63,10 +65,11 @@ class LocalProvider:
             return await container.bring_up(index, request, root_tree(report), report)
         if records.mark(request.cluster_id, index) not in process.running(f"{request.cluster_id}."):
             capacity.check(request.machine, 1, capacity.room())
-        if request.machine not in self._sources:
-            self._sources[request.machine] = await asyncio.to_thread(_source, request.machine, report)
+        wanted = request.machine, request.preload
+        if wanted not in self._sources:
+            self._sources[wanted] = await asyncio.to_thread(_source, *wanted, report)
         private_dir(machines_dir(request.cluster_id))
-        return await vm.bring_up(index, request, self._sources[request.machine], report)
+        return await vm.bring_up(index, request, self._sources[wanted], report)
 
     async def list(self, cluster_id: str) -> Sequence[Machine]:
         """Every machine with a folder or a process of this cluster."""
@@ -106,7 +109,7 @@ def _check(machine: MachineSpec, nodes: int) -> None:
     capacity.check(machine, nodes, capacity.room())
 
 
-def _source(machine: MachineSpec, report: Report) -> vm.Source:
+def _source(machine: MachineSpec, preload: Preload | None, report: Report) -> vm.Source:
     tools.require(tools.TO_RUN)
     if machine.image:
         image = Path(machine.image).expanduser().absolute()
@@ -114,4 +117,5 @@ def _source(machine: MachineSpec, report: Report) -> vm.Source:
         return CloudImage(image, machine.disk, Shape(machine.memory, machine.cpus, found))
     golden = golden_image(report)
     shape = Shape(machine.memory, machine.cpus, accelerator(golden.trial_boot(), report))
-    return Clones(golden, snapshot(golden, shape, machine.disk, report), shape)
+    brought = load(preload) if preload else None
+    return Clones(golden, snapshot(golden, shape, machine.disk, brought, report), shape)

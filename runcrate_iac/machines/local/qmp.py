@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from qemu.qmp import QMPClient, QMPError
+from qemu.qmp import ExecuteError, QMPClient, QMPError
 
 POLL = 0.05
+UNPLUG_SECONDS = 60.0
 GUEST_POLL = 0.3
 """Seconds between questions to the guest, each of which takes time from what it is to do."""
 
@@ -76,6 +77,31 @@ async def plug_card(client: QMPClient, netdev: str, mac: str) -> None:
     """Plug a network card into the running machine."""
     card = {"driver": "virtio-net-pci", "id": f"{netdev}-card", "netdev": netdev, "mac": mac, "romfile": ""}
     await client.execute("device_add", card)
+
+
+@asynccontextmanager
+async def plugged_disk(client: QMPClient, file: Path, name: str) -> AsyncIterator[None]:
+    """``file`` as a read-only disk of the running machine, ``/dev/disk/by-id/virtio-<name>`` there, for a time.
+
+    Raises :class:`TimeoutError` where the guest does not let go of it afterwards.
+    """
+    content = {"driver": "file", "filename": str(file)}
+    await client.execute("blockdev-add", {"driver": "raw", "node-name": name, "read-only": True, "file": content})
+    card = {"driver": "virtio-blk-pci", "id": f"{name}-disk", "drive": name, "serial": name}
+    await client.execute("device_add", card)
+    yield
+    await client.execute("device_del", {"id": f"{name}-disk"})
+    async with asyncio.timeout(UNPLUG_SECONDS):
+        while not await _let_go(client, name):  # noqa: ASYNC110 - the event is the guest's
+            await asyncio.sleep(POLL)
+
+
+async def _let_go(client: QMPClient, name: str) -> bool:
+    try:
+        await client.execute("blockdev-del", {"node-name": name})
+    except ExecuteError:  # it is in use until the guest has agreed
+        return False
+    return True
 
 
 async def _leave_memory_in_its_file(client: QMPClient) -> None:

@@ -9,9 +9,9 @@ from pyinfra.api.deploy import deploy
 from pyinfra.operations import python, server
 
 from runcrate_iac.artifacts import store
+from runcrate_iac.model.artifacts import Artifact
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.provision import artifacts
-from runcrate_iac.provision.artifacts import Artifact
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files
