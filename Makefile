@@ -41,8 +41,9 @@ kubernetes: $(READY) ## Its artifacts built from Go modules, and a cluster of tw
 	$(BIN)/runcrate-iac setup --yes
 	$(BIN)/pytest -q -m kubernetes
 
-rehearse: $(READY) ## 14,000 malformed specs, 1,000 schedules of faults, `up` ended in every way at every step boundary
-	$(BIN)/pytest --hypothesis-profile=rehearse tests/spec/test_malformed_specs.py tests/spec/test_fault_schedules.py
+rehearse: $(READY) ## 14,000 malformed specs, 2,000 schedules of faults, `up` ended in every way at every step boundary
+	$(BIN)/pytest --hypothesis-profile=rehearse tests/spec/test_malformed_specs.py \
+	    tests/spec/test_fault_schedules.py tests/spec/test_growth_schedules.py
 	$(BIN)/python -m tests.rehearse
 
 clean: ## Remove the virtual environment; caches and clusters stay

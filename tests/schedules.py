@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from runcrate_iac.model.faults import KINDS, Call
 
 JOIN_TIMEOUT = 300
+LISTING_DELAYS = st.sampled_from((0.0, 5.0, 20.0))
+LINGERS = st.sampled_from((0.0, 3.0, 15.0))
 
 
 class Life(BaseModel):
@@ -68,10 +70,67 @@ def lives(draw: st.DrawFn) -> Life:
         nodes=nodes,
         faults=draw(st.lists(fault(nodes), min_size=1, max_size=6, unique_by=repr)),
         boot=draw(seconds(40)),
-        listing_delay=draw(st.sampled_from((0.0, 5.0, 20.0))),
-        lingers=draw(st.sampled_from((0.0, 3.0, 15.0))),
+        listing_delay=draw(LISTING_DELAYS),
+        lingers=draw(LINGERS),
         named=draw(st.booleans()),
         killed_after=draw(st.none() | seconds(100)),
         again=draw(st.booleans()),
         joins=draw(st.booleans()),
+    )
+
+
+class Act(BaseModel):
+    """What the user of a cluster that is up does next, and what goes wrong meanwhile."""
+
+    after: float
+    """Seconds since the last one."""
+    loses: int | None
+    """The machine of this node goes before, behind everybody's back; the head is one of them."""
+    adds: int
+    """How many nodes more than the cluster has its spec declares now."""
+    faults: list[dict[str, Any]]
+    plain: bool
+    """By plain Pulumi, which looks for nothing that is lost, and undoes nothing that a killed command left."""
+    killed_after: float | None
+    joins: bool
+    """The join ends well, where the machines are up."""
+
+
+class Growing(BaseModel):
+    """The life of a cluster that grows, and whose machines are replaced."""
+
+    nodes: int
+    boot: float
+    listing_delay: float
+    lingers: float
+    named: bool
+    acts: list[Act]
+
+
+@st.composite
+def act(draw: st.DrawFn, nodes: int) -> Act:
+    """One act in the life of a cluster that has begun with so many nodes."""
+    adds = draw(st.sampled_from((0, 0, 1, 2, 4)))
+    return Act(
+        after=draw(seconds(60)),
+        loses=draw(st.sampled_from((None, None, None, *range(nodes)))),
+        adds=adds,
+        faults=draw(st.lists(fault(nodes + adds), max_size=3, unique_by=repr)),
+        plain=draw(st.booleans()),
+        killed_after=draw(st.none() | seconds(100)),
+        joins=draw(st.booleans()),
+    )
+
+
+@st.composite
+def growing(draw: st.DrawFn) -> Growing:
+    """A cluster that begins with 2 to 4 nodes, and 1 to 4 acts."""
+    nodes = draw(st.integers(2, 4))
+    return Growing(
+        nodes=nodes,
+        boot=draw(seconds(40)),
+        listing_delay=draw(LISTING_DELAYS),
+        lingers=draw(LINGERS),
+        named=draw(st.booleans()),
+        acts=draw(st.lists(act(nodes), min_size=1, max_size=4)),
     )

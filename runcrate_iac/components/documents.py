@@ -104,13 +104,17 @@ def _given_machine(source: str, index: int, args: Any) -> Machine:
 
 
 def repairs(name: str, owner: str, step: Step) -> int:
-    """How often this stack's cluster was released, or found in need of this step: one more, and it runs again."""
+    """How often this stack's cluster was released, or found in need of this step: one more, and it runs again.
+
+    Workers that a killed command was adding are a need of the machines step, whatever Pulumi knows of them.
+    """
     entries = Ledger().entries(name)
     view = fold(entries)
     ended = sum(entry.type == Happened.RELEASED for entry in entries)
     if view is None or view.owner != owner or view.over:
         return ended
-    return ended + view.losses + repeats(view.repeats, step)
+    pending = step is Step.MACHINES and view.growth is not None
+    return ended + view.losses + repeats(view.repeats, step) + pending
 
 
 def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
-from runcrate_iac.errors import Refused, StepFailed
+from runcrate_iac.errors import Refused, RuncrateError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import gone
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
-from runcrate_iac.machines.watch import Watch
+from runcrate_iac.machines.watch import Watch, retry_after, said
 from runcrate_iac.model.network import Machine, MachineState, node_name
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import Software
@@ -18,6 +19,9 @@ from runcrate_iac.model.storage import has_shared_folder
 
 FOR_GOOD = frozenset({MachineState.GONE, MachineState.FAILED})
 """States of a machine whose disk is lost; one that is stopped starts again from it."""
+ANSWER_SECONDS = 120.0
+"""How long the provider may take to say which machines of a cluster there still are."""
+POLL = 2.0
 
 _LOST_WITH_HEAD: dict[Software, list[str]] = {
     Software.NONE: [],
@@ -34,6 +38,49 @@ async def look(view: View, provider: Provider, ledger: Ledger) -> tuple[list[Ste
     watch = Watch(view.cluster_id, provider, view.machines, gone.hidden(view, provider, ledger.now()))
     dead = await watch.look()
     return dead, [machine for machine in watch.machines.values() if machine.state in FOR_GOOD]
+
+
+async def find(view: View, provider: Provider, ledger: Ledger, report: Report) -> list[Machine]:
+    """Which machines of a cluster that is up are gone for good; the provider is asked until it has said so.
+
+    A list that is not answered, or is too young to have all, would let a lost head be replaced silently. Raises
+    :class:`StepFailed` where there is no answer within :data:`ANSWER_SECONDS`.
+    """
+    if view.joined_at is None or provider.name == GivenProvider.name:
+        return []
+    time, watch = asyncio.get_running_loop().time, Watch(view.cluster_id, provider, view.machines)
+    hidden = gone.hidden(view, provider, ledger.now())
+    end, why = time() + hidden, "no answer"
+    try:
+        async with asyncio.timeout(hidden + ANSWER_SECONDS):
+            while True:
+                pause = POLL
+                try:
+                    await watch.ask()
+                except RuncrateError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - an answer that says nothing
+                    pause, why = max(POLL, retry_after(error)), said(error)
+                    report(f"{provider.name} can't be asked now: {why}", None)
+                else:
+                    found = list(watch.machines.values())
+                    if time() >= end or all(machine.state is not MachineState.GONE for machine in found):
+                        return [machine for machine in found if machine.state in FOR_GOOD]
+                await asyncio.sleep(pause)
+    except TimeoutError:
+        fact = f"{provider.name} does not say which machines of {view.name} there are: {why}"
+        raise StepFailed(fact, "try again later; nothing was changed") from None
+
+
+def refuse_growth(view: View, lost: Sequence[Machine]) -> None:
+    """Raise :class:`StepFailed` where workers are being added to a cluster whose own machines are not all there."""
+    if view.growth and lost:
+        names = " and ".join(f"{node_name(machine.index)} ({machine.id})" for machine in lost)
+        raise StepFailed(
+            f"the machine of {names} is gone for good, and workers are added only to a cluster that is whole",
+            f"runcrate-iac status {view.name} --check, then `up` with {view.spec.nodes} nodes replaces it; then grow",
+            node_name(lost[0].index),
+        )
 
 
 async def clear(view: View, lost: Sequence[Machine], provider: Provider, ledger: Ledger, report: Report) -> View:

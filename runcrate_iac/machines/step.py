@@ -56,11 +56,14 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
         view = _intend(job, chosen, ledger)
     else:
         refuse_change(view, spec, job.owner)
+        if view.growth and spec.nodes == view.spec.nodes:  # plain Pulumi was killed, and its program declares none now
+            view = await growth.undo(view, provider, ledger, report, reason="the workers are declared no more")
         if spec.nodes > view.spec.nodes:
             view = growth.begin(view, spec, provider, ledger)
         elif view.spec != spec:
             ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
-    _, lost = await replace.look(view, provider, ledger)
+    lost = await replace.find(view, provider, ledger, report)
+    replace.refuse_growth(view, lost)
     view = await replace.clear(view, lost, provider, ledger, report)
     await _bring_up(view, spec, provider, ledger, report)
     return made(ledger.latest(spec.name) or view)

@@ -28,7 +28,7 @@ from runcrate_iac.model.receipt import Receipt
 from runcrate_iac.model.spec import parse
 from tests.clock import Clock
 from tests.cloud import Cloud
-from tests.schedules import JOIN_TIMEOUT, Life, lives
+from tests.schedules import JOIN_TIMEOUT, Growing, Life, lives
 
 EXAMPLES = 1000 if settings().max_examples > 100 else 100
 """A thousand in a rehearsal."""
@@ -38,12 +38,13 @@ NUMBERS = count()
 class World:
     """One cluster, its provider and its ledger; each command is a provider object of its own, as in a new process."""
 
-    def __init__(self, life: Life, folder: Path, clock: Clock) -> None:
+    def __init__(self, life: Life | Growing, folder: Path, clock: Clock) -> None:
         """Nothing is made yet."""
         self.clock, self.folder = clock, folder
         self.cloud = Cloud(clock, life.boot, life.listing_delay, life.lingers, named=life.named)
         self.ledger = Ledger(folder / "ledger.db", now=clock.now)
-        fields = {"name": "lab", "nodes": life.nodes, "faults": life.faults, "join_timeout": JOIN_TIMEOUT}
+        faults = life.faults if isinstance(life, Life) else []
+        fields = {"name": "lab", "nodes": life.nodes, "faults": faults, "join_timeout": JOIN_TIMEOUT}
         self.job = MachinesJob(spec=parse(fields), owner="o/p/s")
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from runcrate_iac.components import documents
 from runcrate_iac.errors import Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.receipt import receipt
@@ -205,6 +206,18 @@ def test_an_undone_growth_makes_the_steps_run_again(world: World) -> None:
     world.undo()
     assert world.view.losses == before + 1
     assert [machine.index for machine in world.reserve(3).machines] == [0, 1, 2]
+
+
+def test_a_pending_growth_makes_the_machines_step_run_again(world: World) -> None:
+    """Where plain Pulumi was killed before it knew of new workers, the same program as before ends them (X2)."""
+    spec = world.spec(2, [])
+    before = documents.machines_document(spec, "o/p/s", None)
+    world.reserve(4)
+    document = documents.machines_document(spec, "o/p/s", None)
+    assert document != before
+    world.reserve(2)
+    assert (world.alive(), world.view.growth) == (["node-0", "node-1"], None)
+    assert documents.machines_document(spec, "o/p/s", None) == document, "and then it runs no more"
 
 
 def test_down_in_the_middle_of_a_growth_releases_everything(world: World) -> None:
