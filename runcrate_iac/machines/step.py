@@ -90,7 +90,9 @@ async def _bring_up(view: View, spec: ClusterSpec, provider: Provider, ledger: L
     until = view.deadline if view.joined_at is None else now + timedelta(seconds=view.join_seconds)
     have: tuple[Machine, ...] = ()
     if view.growth:
-        until, have = view.growth.deadline, view.machines
+        until = view.growth.deadline
+        if provider.name != GivenProvider.name:  # given machines are as the program says now, the old ones too
+            have = view.machines
     request = request_for(spec, cluster_id, until.timestamp())
     ledger.note(name, cluster_id, Note.ASKED, nodes=spec.nodes)
     seconds, known = (until - now).total_seconds(), gone.noting(view, ledger)

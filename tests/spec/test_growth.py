@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from runcrate_iac.ledger.receipt import receipt
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import growth, replace, step
 from runcrate_iac.machines.faulty import Faulty
+from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.model.documents import MachinesJob, Made
 from runcrate_iac.model.growth import refusals
@@ -124,6 +125,12 @@ class World:
         spec = self.spec(nodes, list(faults))
         job = MachinesJob(spec=spec, owner="o/p/s")
         return self.clock.run(step.reserve(job, self.provider(spec), self.ledger, quiet))
+
+    def given(self, machines: Sequence[Machine]) -> Made:
+        """The machines step of another cluster, of the user's own machines."""
+        spec = parse({"name": "own", "nodes": len(machines), "provider": "given"})
+        job = MachinesJob(spec=spec, owner="o/p/s", given=tuple(machines))
+        return self.clock.run(step.reserve(job, GivenProvider(machines), self.ledger, quiet))
 
     def undo(self) -> None:
         """What the failure of a growth leads to."""
@@ -244,6 +251,15 @@ def lose(world: World, index: int) -> Machine:
     world.pass_time(10)
     world.ledger.record("lab", world.view.cluster_id, Happened.NODE_LOST)
     return machine
+
+
+def test_given_machines_are_as_the_program_says_now(world: World) -> None:
+    """A growth of given machines takes an old one's new port with it (C22)."""
+    given = [Machine(index=index, id=f"host-{index}", host=f"192.0.2.{index}") for index in range(3)]
+    two = world.given(given[:2])
+    world.ledger.record("own", two.cluster_id, Happened.JOINED_BARE)
+    made = world.given([given[0].model_copy(update={"port": 2222}), *given[1:]])
+    assert [machine.port for machine in made.machines] == [2222, 22, 22]
 
 
 def test_a_machine_that_is_gone_for_good_is_replaced(world: World) -> None:
