@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,20 @@ def grown(lab: Lab, *faults: dict[str, Any]) -> Path:
     return lab.spec(nodes=4, join_timeout=600, faults=list(faults))
 
 
+def growing(lab: Lab) -> subprocess.Popen[str]:
+    """An `up` whose new machines are made, and whose provider does not say so."""
+    process = lab.start("up", grown(lab, HANGS), "--yes")
+    until(lambda: len(lab.machines) == 4, "four machines")
+    return process
+
+
+def killed_in_growth(lab: Lab) -> None:
+    """The same after kill -9 (X2)."""
+    process = growing(lab)
+    process.kill()
+    process.communicate(timeout=10)
+
+
 def as_before(lab: Lab) -> None:
     """The cluster is what it was, and the receipt proves the end of every machine that was made beside it."""
     assert (nodes(lab), lab.state()) == (OLD, "ready")
@@ -93,8 +108,7 @@ def test_a_growth_that_fails_leaves_the_cluster_as_it_was(ready: Lab) -> None:
 
 def test_an_interrupt_releases_the_new_machines(ready: Lab) -> None:
     """Ctrl-C while new machines start: they are released, exit 3, and the cluster is as it was (F10)."""
-    process = ready.start("up", grown(ready, HANGS), "--yes")
-    until(lambda: len(ready.machines) == 4, "four machines")
+    process = growing(ready)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 3, stderr
@@ -103,10 +117,7 @@ def test_an_interrupt_releases_the_new_machines(ready: Lab) -> None:
 
 def test_a_killed_growth_is_undone_by_the_next_up(ready: Lab) -> None:
     """After kill -9 in the middle the next `up` releases what was made, and begins anew (X2)."""
-    process = ready.start("up", grown(ready, HANGS), "--yes")
-    until(lambda: len(ready.machines) == 4, "four machines")
-    process.kill()
-    process.communicate(timeout=10)
+    killed_in_growth(ready)
     code, _, stderr = ready.run("up", grown(ready, FAILS), "--yes")
     assert code == 3, stderr
     told = [entry["type"] for entry in json.loads(ready.run("events", "lab", "--json")[1])]
@@ -116,9 +127,6 @@ def test_a_killed_growth_is_undone_by_the_next_up(ready: Lab) -> None:
 
 def test_a_killed_growth_is_ended_by_down(ready: Lab) -> None:
     """After kill -9 in the middle `down` releases old and new machines, and nothing runs any more (X2, C7)."""
-    process = ready.start("up", grown(ready, HANGS), "--yes")
-    until(lambda: len(ready.machines) == 4, "four machines")
-    process.kill()
-    process.communicate(timeout=10)
+    killed_in_growth(ready)
     code, _, stderr = ready.run("down", "lab", "--yes")
     assert (code, ready.machines, ready.state(), ready.processes()) == (0, [], "terminated", []), stderr
