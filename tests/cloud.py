@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runcrate_iac.machines.provider import Reservation
-from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine, MachineState, node_name
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import MachineSpec
 from tests.clock import Clock
+from tests.engine.plugins.fakecloud import offer
 
 
 @dataclass
@@ -55,17 +55,7 @@ class Cloud:
 
     def offers(self, machine: MachineSpec, nodes: int) -> Sequence[Offer]:
         """Machines at 2.50 USD per hour, as many as are asked for."""
-        price = Money.model_validate({"usd": "2.50"})
-        return [
-            Offer.of(
-                machine,
-                nodes,
-                provider=self.name,
-                location="nowhere",
-                gpus_simulated=True,
-                price_per_machine=price,
-            )
-        ]
+        return [offer(self.name, machine, nodes)]
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Take up what carries the mark, as far as it is listed, or has its name; else make a machine."""

@@ -20,6 +20,12 @@ from runcrate_iac.model.spec import MachineSpec
 CLOSED_PORT = 9  # nothing answers there: the join of such machines can only miss its deadline
 
 
+def offer(provider: str, machine: MachineSpec, nodes: int) -> Offer:
+    """The offer of a provider of the tests: at 2.50 USD per hour each."""
+    price = Money.model_validate({"usd": "2.50"})
+    return Offer.of(machine, nodes, provider=provider, location="nowhere", gpus_simulated=True, price_per_machine=price)
+
+
 class FakeCloud:
     """Machines as files named ``<cluster id>.node-<index>``."""
 
@@ -34,17 +40,7 @@ class FakeCloud:
         """Machines at 2.50 USD per hour, as many as are asked for, up to 8."""
         if nodes > 8:
             return []
-        price = Money.model_validate({"usd": "2.50"})
-        return [
-            Offer.of(
-                machine,
-                nodes,
-                provider=self.name,
-                location="nowhere",
-                gpus_simulated=True,
-                price_per_machine=price,
-            )
-        ]
+        return [offer(self.name, machine, nodes)]
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Make the file."""
