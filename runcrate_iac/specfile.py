@@ -144,7 +144,9 @@ def _text(path: Path, most: int, errors: str = "strict") -> str:
 
 def _beside(folder: Path, name: str) -> Path:
     """The path that a spec file names: relative to the file, since steps run in folders of their own."""
-    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 - leaves an unknown user's ~ as it is
+    with suppress(ValueError):  # a user whose name is none; what the path is for says so
+        name = os.path.expanduser(name)  # noqa: PTH111 - leaves an unknown user's ~ as it is
+    return (folder / name).absolute()
 
 
 class _OneOfEach(yaml.SafeLoader):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -44,13 +43,12 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     """
     fields = {key: value for key, value in args.items() if key not in ("machines", "cluster_name")}
     fields["name"] = args.get("cluster_name") or name
-    if isinstance(fields.get("artifacts"), str):  # the steps run in folders of their own
-        fields["artifacts"] = str(Path(fields["artifacts"]).absolute())
     if args.get("machines") is not None:
         given = given_machines(f"Cluster {name}", args["machines"])
         fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
-    if isinstance(fields.get("setup"), str):
-        fields["setup"] = absolute(fields["setup"])
+    for field in ("artifacts", "setup"):  # the steps run in folders of their own
+        if isinstance(fields.get(field), str):
+            fields[field] = absolute(fields[field])
     spec = with_user_keys(parse(fields, source=f"Cluster {name}"))
     script_of(spec)
     return spec

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runcrate_iac.components.documents import spec_of
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.spec import ClusterSpec, parse
 from runcrate_iac.specfile import load, read_document
@@ -162,6 +163,31 @@ def test_paths_in_a_spec_file_are_beside_it(tmp_path: Path) -> None:
     document = read_document(path)
     assert document["ssh_public_keys"] == [KEY]
     assert document["machine"]["image"] == str(tmp_path / "disk.qcow2")
+
+
+def test_paths_in_a_program_are_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`artifacts` and `setup` are relative to where the program runs, and ~ is the user's home in both (C22)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    for folder in (tmp_path, tmp_path / "home"):
+        (folder / "setup.sh").write_text("true\n")
+    beside = spec_of("demo", {"artifacts": "files", "setup": "setup.sh"})
+    assert (beside.artifacts, beside.setup) == (f"{tmp_path}/files", f"{tmp_path}/setup.sh")
+    at_home = spec_of("demo", {"artifacts": "~/files", "setup": "~/setup.sh"})
+    assert (at_home.artifacts, at_home.setup) == (f"{tmp_path}/home/files", f"{tmp_path}/home/setup.sh")
+
+
+@pytest.mark.parametrize("field", ["artifacts", "setup"])
+@pytest.mark.parametrize("user", ["\0", "\ud800"])
+def test_a_home_of_a_user_who_can_not_be_is_refused(field: str, user: str, tmp_path: Path) -> None:
+    """A path that begins with ~ and a NUL, or half a character, is told by its field, in a file and in a program."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump(GOOD | {field: f"~{user}/x"}))
+    with pytest.raises(SpecError, match=field):
+        load(path)
+    with pytest.raises(SpecError, match=field):
+        spec_of("demo", {field: f"~{user}/x"})
 
 
 def test_what_is_no_plain_key_in_the_users_ssh_folder_is_passed_over(
