@@ -77,7 +77,10 @@ async def end(view: View, provider: Provider, ledger: Ledger, report: Report, *,
         view, provider, ledger, but=(*left, *(machine for machine in view.machines if machine.index not in nodes))
     )
     if left:
-        raise Leftover(f"{name}: the provider still lists {fleet.listed(left)}", f"runcrate-iac down {name}")
+        remedy = (
+            f"runcrate-iac down {name}" if nodes is EVERY else "run the same again, which begins with their release"
+        )
+        raise Leftover(f"{name}: the provider still lists {fleet.listed(left)}", remedy)
 
 
 def _keep_console(cluster: str, machine: Machine) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runcrate_iac.components import documents
-from runcrate_iac.errors import Refused, RuncrateError
+from runcrate_iac.errors import Leftover, Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.receipt import receipt
 from runcrate_iac.ledger.view import Note, View
@@ -204,6 +204,21 @@ def test_a_growth_that_fails_releases_the_new_machines_only(world: World, fault:
     assert len(added) >= 2
     assert all(row.gone_at and row.proof and row.cost.usd == 0 for row in added)
     assert [row.gone_at for row in world.rows() if row.node in ("node-0", "node-1")] == [None, None]
+
+
+def test_workers_that_do_not_go_are_named_and_the_cluster_stays(world: World) -> None:
+    """What is left of a growth is told by id, with a remedy that keeps the cluster; the next `up` ends it (F14)."""
+    world.reserve(3, {"fault": "lie", "times": "always"})
+    with pytest.raises(Leftover, match="still lists node-2") as error:
+        world.undo()
+    assert "down" not in error.value.remedy
+    assert (world.alive(), world.view.state, bool(world.view.growth)) == (
+        ["node-0", "node-1", "node-2"],
+        State.READY,
+        True,
+    )
+    world.clock.run(growth.undo(world.view, world.cloud, world.ledger, quiet, reason="it failed"))
+    assert (world.alive(), world.view.growth) == (["node-0", "node-1"], None)
 
 
 def test_an_undone_growth_makes_the_steps_run_again(world: World) -> None:
