@@ -111,8 +111,12 @@ def converge(text: str) -> Generator[StringCommand]:
 
 
 def after_marker(output: list[str]) -> list[str]:
-    """The lines of the script itself: what a login shell's start-up files print stands before the marker (F29)."""
-    return output[output.index(_MARKER) + 1 :] if _MARKER in output else output
+    """The lines of the script itself: what a login shell's start-up files print stands before the marker (F29).
+
+    It stands on the marker's own line where it ended without a line break.
+    """
+    marked = next((number for number, line in enumerate(output) if line.endswith(_MARKER)), -1)
+    return output[marked + 1 :]
 
 
 def _script(text: str) -> str:

@@ -112,6 +112,34 @@ def test_our_names_mean_their_private_address_only(names: Path, line: str, kept:
     assert subprocess.run(["sh", names, "check"], check=False).returncode == 0
 
 
+@pytest.fixture
+def noisy_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every login is one to this computer, whose start-up files print something without a line break."""
+    (tmp_path / "bin").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text("#!/bin/sh\nprintf 'Welcome '\nshift 3\nexec sh -c \"$*\"\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("noisy_login")
+def test_a_noisy_login_to_the_next_node_is_one(tmp_path: Path) -> None:
+    """What the next node's start-up files print, without a line break too, is no failed login (F29)."""
+    nodes = network()
+    text = render("network/probe.sh.j2", plan=nodes, node=nodes.nodes[0], peers=[], next=nodes.nodes[1], seconds=1)
+    login = text.partition("log_in() {")[2].partition("ping_all |")[0].replace("10.77.0.2", "127.0.0.1")
+    done = subprocess.run(["sh", "-s"], input=f"log_in() {{{login}\nlog_in\n", capture_output=True, text=True, check=True)
+    assert done.stdout == "ssh root\n"
+    hostfile = tmp_path / "hostfile"
+    hostfile.write_text("node-0 slots=8\nnode-1 slots=8\n")
+    values = {"plan": nodes, "present": nodes, "node": nodes.nodes[0], "next": nodes.nodes[1], "is_head": True}
+    more = {"gpu_device": "/dev/none", "shared": False, "storage_there": True, "token": "t", "tries": 1, "seconds": 1}
+    text = render("checks/node.sh.j2", hostfile=hostfile, **values, **more)
+    done = subprocess.run(["sh", "-s"], input=text, capture_output=True, text=True, check=True)
+    back = [line for line in done.stdout.splitlines() if line.startswith(("back", "unreturned"))]
+    assert back == ["back node-0 slots=8", "back node-1 slots=8"]
+
+
 def test_the_shell_takes_every_script_of_the_join() -> None:
     """No script has a syntax error, whatever a key's comment says (F30)."""
     values: dict[str, object] = {

@@ -68,9 +68,10 @@ def test_facts_and_findings_come_back(loopback: Loopback, job: Callable[..., Job
     }
 
 
-def test_noise_of_login_shells_is_no_answer(loopback: Loopback, job: Callable[..., Job]) -> None:
-    """What .bashrc prints, escape codes included, is not taken for a fact (F29)."""
-    noisy = loopback.server(noise="\x1b[31mWelcome\x1b[0m\none\n")
+@pytest.mark.parametrize("noise", ["\x1b[31mWelcome\x1b[0m\none\n", "one\nWelcome \x1b[0m"])
+def test_noise_of_login_shells_is_no_answer(loopback: Loopback, job: Callable[..., Job], noise: str) -> None:
+    """What .bashrc prints is not taken for a fact: escape codes, and what ends without a line break (F29)."""
+    noisy = loopback.server(noise=noise)
     _, lines, _ = work(job([noisy, loopback.server()]), "probe.look")
     assert {c.message for c in outcome(lines).conditions} == {"one+two"}
 
