@@ -23,7 +23,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 def ended(spec: ClusterSpec, node: str, lines: Sequence[str]) -> Condition:
     """The condition of a node, from the lines of ``setup/ended.sh.j2``."""
-    if "done" in lines:
+    if lines[:1] == ["done"]:
         return checked(spec, node, done=True)
     at = lines.index("log") if "log" in lines else len(lines)
     told = dict(line.partition("=")[::2] for line in lines[:at])

@@ -128,6 +128,13 @@ def test_success_is_a_condition_too() -> None:
     assert checked(SPEC, "node-1", done=True).status is Status.TRUE
 
 
+@pytest.mark.parametrize("line", ["done", "log"])
+def test_what_it_prints_is_not_how_it_ended(line: str) -> None:
+    """A script that says that it is done and then fails has failed (C9, F32)."""
+    condition = ended(SPEC, "node-1", properties("exit-code", 1, 3, line))
+    assert (condition.status, condition.reason, condition.log) == (Status.FALSE, "Failed", (line,))
+
+
 def test_its_last_lines_are_told_plainly() -> None:
     """At most five short lines, without colours or other control characters (F29, G4)."""
     lines = [*(f"line {number}" for number in range(9)), "", "\x1b[31mred\x1b[0m\x07", "x" * 4000]
