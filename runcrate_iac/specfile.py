@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Hashable
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +84,9 @@ def script_of(spec: ClusterSpec) -> str | None:
     if spec.setup is None:
         return None
     try:
+        # A pipe would be waited for, and read once only, where each step reads the script.
+        if not stat.S_ISREG(Path(spec.setup).stat().st_mode):
+            raise SpecError(f"setup: {spec.setup}: it is not a file", "name a script, such as ./setup.sh")
         text = _text(Path(spec.setup), MOST_BYTES)
     except UnicodeDecodeError:
         raise SpecError(f"setup: {spec.setup}: it is not text", "name a script, such as ./setup.sh") from None
