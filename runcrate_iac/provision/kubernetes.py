@@ -117,7 +117,8 @@ _GPUS = {
 
 def pods(plan: NetworkPlan, lines: Sequence[str]) -> list[Condition]:
     """Per node, whether its pod ran and reached the other nodes' by service name: ``kubernetes/check.sh.j2``."""
-    told = [line.split(maxsplit=2) for line in lines if line.strip()]
+    # A container runtime's message may have several lines.
+    told = [words for line in lines if (words := line.split(maxsplit=2))[:1] in (["log"], ["pod"]) and words[1:]]
     logs: dict[str, list[str]] = defaultdict(list)
     for word, name, *rest in told:
         if word == "log":

@@ -252,6 +252,7 @@ ALL = [
         ([*ALL[:2], "log node-1 missed node-0 Bad hostname"], "PodNotReached", "node-0 by service name (Bad hostname)"),
         ([*ALL[:2], "pod node-1 Pending 0/2 nodes: Insufficient nvidia.com/gpu."], "GpusInUse", "are in use"),
         ([*ALL[:2], "pod node-1 Pending ImagePullBackOff no such image"], "PodNotRunning", "ImagePullBackOff"),
+        ([*ALL[:2], "pod node-1 Pending CreateContainerError failed:", "timeout", "pod"], "PodNotRunning", "failed:"),
         (ALL[:2], "PodNotRunning", "not made"),
     ],
 )
