@@ -94,24 +94,35 @@ def _admin(name: str, port: int) -> dict[str, Any]:
     words = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
     command = call(name, node_name(0), words, ["cat .kube/config"])
     # Not a pipe: the connection that stays open keeps it open too.
-    with tempfile.TemporaryFile("w+") as errors:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-            cwd=cluster_dir(name),
-        )
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT,
+                check=False,
+                cwd=cluster_dir(name),
+            )
+        except subprocess.TimeoutExpired:
+            raise _no_credentials(name, f"it did not answer in {TIMEOUT} s") from None
         errors.seek(0)
         said = errors.read().strip().splitlines()
     if done.returncode:
-        fact = said[-1] if said else f"ssh ended with {done.returncode}"
-        raise Refused(f"{name}: no credentials from {node_name(0)}: {fact}", f"runcrate-iac status {name} --check")
-    admin: dict[str, Any] = yaml.safe_load(done.stdout)
+        raise _no_credentials(name, said[-1] if said else f"ssh ended with {done.returncode}")
+    # What a login shell prints stands before it (F29).
+    _, first, rest = done.stdout.partition("apiVersion:")
+    if not first:
+        raise _no_credentials(name, "its .kube/config is no kubeconfig")
+    admin: dict[str, Any] = yaml.safe_load(first + rest)
     return admin
+
+
+def _no_credentials(name: str, fact: str) -> Refused:
+    return Refused(f"{name}: no credentials from {node_name(0)}: {fact}", f"runcrate-iac status {name} --check")
 
 
 def _config(name: str, port: int, authority: str) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from runcrate_iac.cli import kubeconfig
-from runcrate_iac.errors import SpecError
+from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.spec import ClusterSpec, Software
+from runcrate_iac.paths import cluster_dir
 
 
 def test_the_file_has_no_secret_and_asks_for_the_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -34,6 +36,44 @@ def test_credentials_are_asked_for_again_before_the_connection_ends() -> None:
     assert (status["clientCertificateData"], status["clientKeyData"]) == ("certificate", "key")
     until = datetime.strptime(status["expirationTimestamp"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     assert until - datetime.now(UTC) < kubeconfig.IDLE
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Makes the head's answer to a login what a shell command prints."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
+    cluster_dir("demo").mkdir(parents=True)
+
+    def answers(command: str) -> None:
+        monkeypatch.setattr(kubeconfig, "call", lambda *_: ["sh", "-c", command])
+
+    return answers
+
+
+def test_noise_of_the_login_shell_is_no_kubeconfig(head: Callable[[str], None]) -> None:
+    """What the head's shell prints first, without a line break too, is left out (F29)."""
+    head("printf '\\033[1m%s' 'Welcome: [all]' ; printf 'apiVersion: v1\\nclusters: []\\n'")
+    assert kubeconfig._admin("demo", 40000) == {"apiVersion": "v1", "clusters": []}
+
+
+@pytest.mark.parametrize(
+    ("command", "fact"),
+    [
+        ("echo 'cat: .kube/config: No such file or directory' >&2; exit 1", "No such file or directory"),
+        ("exit 255", "ssh ended with 255"),
+        ("echo Welcome", "its .kube/config is no kubeconfig"),
+        ("exec sleep 30", "it did not answer in 0.1 s"),
+    ],
+)
+def test_a_head_that_gives_no_credentials_is_named(
+    head: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, command: str, fact: str
+) -> None:
+    """Node, fact and remedy are told, in time too where the head hangs (C24)."""
+    monkeypatch.setattr(kubeconfig, "TIMEOUT", 0.1 if "sleep" in command else 60)
+    head(command)
+    with pytest.raises(Refused, match=f"demo: no credentials from node-0: .*{fact}") as refused:
+        kubeconfig._admin("demo", 40000)
+    assert refused.value.remedy == "runcrate-iac status demo --check"
 
 
 def test_other_software_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
