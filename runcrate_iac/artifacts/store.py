@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.artifacts import FOLDERS, MANIFEST, Entry, Manifest, Problem, is_artifact_path, lacking
 from runcrate_iac.model.progress import Report
-from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.model.spec import ClusterSpec, Kind
 from runcrate_iac.paths import write_atomic
 
 _CHUNK = 1 << 20
@@ -23,8 +23,17 @@ _SEAL = "runcrate-iac artifacts seal"
 
 
 def refuse_unusable(spec: ClusterSpec) -> None:
-    """Raise :class:`SpecError` where the spec's artifact directory lacks, or has altered, what its software needs."""
-    if spec.artifacts is None or spec.software not in FOLDERS:
+    """Raise :class:`SpecError` where the spec's artifact directory lacks, or has altered, what its software needs.
+
+    Or where it names none, and its machines have no way to the internet.
+    """
+    if spec.software not in FOLDERS:
+        return
+    if spec.artifacts is None:
+        if spec.provider == "local" and spec.machine.kind is Kind.CONTAINER:
+            fact = f"containers of this computer have no way to the internet, where {spec.software} is fetched from"
+            remedy = f"`runcrate-iac artifacts build {spec.software} DIR`, and `artifacts: DIR` in the spec"
+            raise SpecError(f"artifacts: {fact}", remedy)
         return
     directory = Path(spec.artifacts)
     manifest = read(directory)

@@ -14,7 +14,7 @@ from runcrate_iac.artifacts import store
 from runcrate_iac.cli.app import app
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.artifacts import KUBERNETES_BIN, KUBERNETES_IMAGES, MANIFEST, RAY_WHEELS, Manifest
-from runcrate_iac.model.spec import ClusterSpec, Software
+from runcrate_iac.model.spec import ClusterSpec, Kind, Software, parse
 from runcrate_iac.model.versions import RAY
 from runcrate_iac.specfile import load
 
@@ -83,6 +83,22 @@ def test_a_file_that_is_not_what_was_sealed_is_refused(
     assert WHEEL in message
     assert fact in message
     store.refuse_unusable(spec(tmp_path, Software.KUBERNETES))
+
+
+def test_containers_of_this_computer_need_a_directory() -> None:
+    """They have no way to the internet: software that is fetched from there is refused, and no other machine (C21)."""
+
+    def look(software: Software, kind: Kind, provider: str = "local") -> None:
+        machine = {"kind": kind, "memory": "2GiB"}
+        store.refuse_unusable(parse({"name": "demo", "software": software, "provider": provider, "machine": machine}))
+
+    with pytest.raises(SpecError) as error:
+        look(Software.RAY, Kind.CONTAINER)
+    assert str(error.value).startswith("artifacts: containers of this computer have no way to the internet")
+    assert "`runcrate-iac artifacts build ray DIR`, and `artifacts: DIR` in the spec" in error.value.remedy
+    look(Software.SLURM, Kind.CONTAINER)
+    look(Software.RAY, Kind.VM)
+    look(Software.RAY, Kind.CONTAINER, "elsewhere")
 
 
 @pytest.mark.parametrize("gone", [*KUBERNETES, WHEEL])
