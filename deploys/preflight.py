@@ -17,7 +17,7 @@ from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.facts import Facts, parse
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.preflight import no_shell, refusals, slower, unfit_ids
+from runcrate_iac.provision.preflight import containers, no_shell, refusals, slower, unfit_ids
 from runcrate_iac.provision.remote import File, files, hear, script
 from runcrate_iac.render import render
 
@@ -57,7 +57,8 @@ def _compare(here: Context) -> None:
         found(news)
         waiting(here.node.name, news.message)
     if not _refusals:
-        _refusals.append(refusals(here.plan, here.spec.machine, _facts, here.trusted))
+        kinds = containers(here.plan, here.spec.software, _facts)
+        _refusals.append([*refusals(here.plan, here.spec.machine, _facts, here.trusted), *kinds])
     wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)

@@ -62,6 +62,8 @@ class Facts(Model):
     machine_id: str = ""
     host_keys: tuple[str, ...] = ()
     """``type base64`` of its SSH host keys."""
+    container: bool = False
+    """It has no kernel of its own."""
     wireguard: str = ""
     """``kernel``, ``tun`` where only the user-space one can run, or empty."""
     gpus: tuple[str, ...] = ()
@@ -100,6 +102,7 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         cpus=_count(one.get("cpus", "")),
         machine_id=one.get("machine-id", ""),
         host_keys=tuple(told["host"]),
+        container="container" in one,
         wireguard=one.get("wireguard", ""),
         gpus=tuple(told["gpu"]),
         disks=tuple(_disk(rest) for rest in told["disk"]),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runcrate_iac.model.conditions import Condition, Status, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.packages import PACKAGES
-from runcrate_iac.model.spec import GIB, MachineSpec
+from runcrate_iac.model.spec import GIB, MachineSpec, Software
 from runcrate_iac.provision.facts import Facts
 
 ROOM = 3 * GIB // 2
@@ -60,6 +60,16 @@ def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All, trusted: froze
         *_equal_host_keys(plan, facts),
         *_shared_homes(plan, facts),
     ]
+
+
+def containers(plan: NetworkPlan, software: Software, facts: All) -> list[Condition]:
+    """The machines that can't run this software, whatever the spec calls them: containers no Kubernetes (C17)."""
+    if software is not Software.KUBERNETES:
+        return []
+    names = [node.name for node in plan.nodes if facts[node.index].container]
+    why = "is a container, and a kubelet needs a kernel of its own (C17)"
+    remedy = "use virtual machines or bare metal for `software: kubernetes`, or other software"
+    return [not_joined(name, "IsContainer", f"{name} {why}", remedy) for name in names]
 
 
 def no_shell(node: Node, lines: list[str]) -> Condition:

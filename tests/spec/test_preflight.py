@@ -106,6 +106,17 @@ def test_what_a_machine_tells_is_understood() -> None:
     )
 
 
+def test_a_container_is_no_machine_for_kubernetes() -> None:
+    """Of machines of the user's own, what looks like a container is one, whatever the spec calls it (C17)."""
+    assert parse([*LINES.splitlines(), "container yes"], now=0).container  # type: ignore[union-attr]
+    facts = {0: machine(0), 1: machine(1, container=True)}
+    (found,) = preflight.containers(network(2), Software.KUBERNETES, facts)
+    assert (found.node, found.reason) == ("node-1", "IsContainer")
+    assert "node-1 is a container" in found.message
+    assert found.remedy
+    assert preflight.containers(network(2), Software.SLURM, facts) == []
+
+
 def test_two_machines_with_one_address_are_refused() -> None:
     """Before anything is connected, both nodes and the address are named (C2)."""
     machines = tuple(Machine(index=i, id=f"m{i}", host="192.0.2.1") for i in range(2))
