@@ -229,3 +229,53 @@ def test_a_machine_that_does_not_answer_is_named_and_left(
     assert "refused" in said["node-2"]
     assert "never logged in" in said["node-3"]
     assert "sudo /usr/local/lib/runcrate/leave" in said["node-2"]
+
+
+def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here) -> None:
+    """Where ufw and firewalld are on, they open WireGuard's port and its interface; leaving closes both (F25, C22)."""
+    programs = {
+        "ufw": "echo ufw $* >> {log}",
+        "firewall-cmd": "echo firewall-cmd $* >> {log}",
+        "systemctl": "case $* in *is-active*firewalld*) exit 0 ;; *is-active*) exit 3 ;; esac",
+    }
+    log = here.root / "firewalls"
+    for name, text in programs.items():
+        program = here.file(f"/usr/bin/{name}")
+        program.write_text(f"#!/bin/sh\n{text.format(log=log)}\n")
+        program.chmod(0o755)
+    here.file("/etc/ufw/ufw.conf").write_text("ENABLED=yes\n")
+    here.file("/etc/firewalld/zones/trusted.xml").parent.with_name("firewalld.conf").touch()
+    before = here.look()
+    values = {"users": [], "known_hosts": [], "units": [], "node": network().nodes[1]}
+    text = render("network/configure.sh.j2", plan=network(), **values)
+    text = text[text.index("# Firewalls of the site's own") : text.index("start=\n")]
+    here.shell(text)
+    both = ["", "--permanent "]
+    assert log.read_text().splitlines() == [
+        "ufw allow 51820/udp",
+        "ufw allow in on wg-runcrate",
+        *(
+            f"firewall-cmd {how}{what}"
+            for how in both
+            for what in ("--add-port=51820/udp", "--zone=trusted --change-interface=wg-runcrate")
+        ),
+    ]
+    here.file("/etc/ufw/user.rules").write_text("### tuple ### allow any any 0.0.0.0/0 any 0.0.0.0/0 in_wg-runcrate\n")
+    here.file("/etc/firewalld/zones/trusted.xml").write_text('<interface name="wg-runcrate"/>\n')
+    log.unlink()
+    here.shell(text)
+    assert not log.exists()
+    for rules in ("/etc/ufw/user.rules", "/etc/firewalld/zones/trusted.xml"):
+        here.file(rules).unlink()
+    done = here.leave()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert log.read_text().splitlines() == [
+        "ufw delete allow 51820/udp",
+        "ufw delete allow in on wg-runcrate",
+        *(
+            f"firewall-cmd {how}{what}"
+            for how in both
+            for what in ("--remove-port=51820/udp", "--zone=trusted --remove-interface=wg-runcrate")
+        ),
+    ]
+    assert here.look() == before
