@@ -297,6 +297,7 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "credentials": {"node-1": "MUNGE:A==:"},
         "shared": head,
         "hostfile": "/shared/hostfile",
+        "manifest": "kind: Pod\n",
         "program": render("slurm/mpi_size.py"),
         "database": ["/a", "/b"],
         "at_work": "idle|mixed",
