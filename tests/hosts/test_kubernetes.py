@@ -112,7 +112,7 @@ def test_every_node_is_ready_and_a_pod_with_a_gpu_ran_on_each(kube: Cluster, kub
     conditions = kube.computer.status("kube")["conditions"]
     reached = {one["node"]: (one["status"], one["reason"]) for one in conditions if one["type"] == "PodsReach"}
     assert reached == {"node-0": ("true", "Reached"), "node-1": ("true", "Reached")}
-    assert "runcrate-check" not in kubectl("get", "pods", "-A", "--field-selector=status.phase=Running")
+    kubectl("wait", "--for=delete", "namespace", "--selector=runcrate.dev/check", "--timeout=180s")
 
 
 def test_daemons_listen_on_private_addresses_only(kube: Cluster) -> None:
@@ -129,7 +129,7 @@ def test_the_example_job_runs_on_both_nodes(kubectl: Callable[..., str]) -> None
     kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=300s")
     said = kubectl("logs", "-l", "job-name=hello", "--tail=-1").splitlines()
     words = [line.split() for line in said]
-    assert {(line[1], line[5]) for line in words} == {("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")}
+    assert {(line[1], line[6]) for line in words} == {("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")}
     assert {line[3] for line in words} == {"node-0", "node-1"}
     kubectl("delete", "-f", str(EXAMPLE), "--timeout=120s")
 
