@@ -149,6 +149,12 @@ def test_a_token_is_on_standard_input_only() -> None:
     assert JOIN["token"] not in after.partition("\nEND\n")[2]
 
 
+def test_kubeadms_own_token_is_short_lived() -> None:
+    """The token that kubeadm makes by itself is no secret that stays in the cluster for a day (X4)."""
+    init = next(yaml.safe_load_all(rendered("init.yaml.j2")))
+    assert init["bootstrapTokens"] == [{"ttl": "30m"}]
+
+
 @pytest.mark.parametrize("simulated", [True, False])
 def test_gpus_are_labelled_as_what_they_are(*, simulated: bool) -> None:
     """Nodes with simulated GPUs have a label that says so; real ones get NVIDIA's device plugin (C3)."""
