@@ -17,7 +17,8 @@ from pyinfra.api import FactBase, StringCommand, operation
 
 from runcrate_iac.render import render
 
-_MARKER = "--- runcrate-iac ---"
+MARKER = "--- runcrate-iac ---"
+"""The line that a script begins with: what stands before it a login shell's start-up files have printed (F29)."""
 
 
 class File(NamedTuple):
@@ -115,12 +116,12 @@ def after_marker(output: list[str]) -> list[str]:
 
     It stands on the marker's own line where it ended without a line break.
     """
-    marked = next((number for number, line in enumerate(output) if line.endswith(_MARKER)), -1)
+    marked = next((number for number, line in enumerate(output) if line.endswith(MARKER)), -1)
     return output[marked + 1 :]
 
 
 def _script(text: str) -> str:
-    return f"echo '{_MARKER}'\n{_library()}\n{text}"
+    return f"echo '{MARKER}'\n{_library()}\n{text}"
 
 
 @cache

@@ -12,10 +12,15 @@ from pyinfra.api.state import BaseStateCallback, State
 
 from runcrate_iac.model.progress import Mark
 from runcrate_iac.provision.emit import Emitter
+from runcrate_iac.provision.remote import MARKER
 from runcrate_iac.provision.waits import OTHERS, Waits
 
 _LAST = 4
 """Lines of a node's errors that go into its condition; the log has all."""
+
+
+_NO_NEWS = ("Error: executed", "Error: could not load fact", "Error in nested operation")
+"""How pyinfra ends a failure whose reason it has logged before."""
 
 
 class Tell(BaseStateCallback):
@@ -58,7 +63,9 @@ class LastWords(logging.Handler):
         """Keep the record where it is about a node."""
         if match := self._OF_NODE.match(record.getMessage()):
             line = match["line"].strip()
-            if line and not line.startswith(("Error: executed", "Error: could not load fact")):
+            if line.endswith(MARKER):
+                self._lines[match["node"]].clear()
+            elif line and not line.startswith(_NO_NEWS):
                 self._lines[match["node"]].append(line)
 
     def of(self, node: str) -> str:
