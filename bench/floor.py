@@ -64,8 +64,8 @@ class Floor:
             self.met[node.index] = parse(lines)
         self.step("mesh", self.mesh)
         reached = self.step("reach", self.reach)
-        if missing := [node.name for node, lines in reached.items() if lines]:
-            sys.exit(f"not all pairs: {', '.join(missing)}: {reached}")
+        if missing := {node.name: lines for node, lines in reached.items() if len(lines) != len(self.plan.nodes)}:
+            sys.exit(f"not all pairs: {missing}")
 
     def step(self, name: str, text: Callable[[Node], str]) -> dict[Node, list[str]]:
         """The output of a command per node."""
@@ -87,7 +87,7 @@ class Floor:
         """Names, WireGuard, firewall and SSH of one node."""
         plan = self.plan
         keys = {peer.name: self.met[peer.index].wireguard for peer in plan.nodes}
-        values = {"plan": plan, "node": node, "mtu": 1420, "public_keys": keys, "ssh_ports": [22]}
+        values = {"plan": plan, "node": node, "mtu": 1420, "public_keys": keys, "ssh_ports": [22], "routed": {}}
         known = "".join(f"{peer.name},{peer.address} {self.met[peer.index].host_keys[0]}\n" for peer in plan.nodes)
         accounts = "".join(f"{self.met[peer.index].accounts[0].public_key}\n" for peer in plan.nodes)
         units = "/etc/systemd/system"
@@ -112,14 +112,11 @@ class Floor:
         )
 
     def reach(self, node: Node) -> str:
-        """Print what it does not reach."""
-        lines = [
-            f"{{ ping -n -q -M do -i 1 -c 1 -w 12 -s 1392 {peer.name} > /dev/null || echo {peer.name}; }} &"
-            for peer in self.plan.nodes
-            if peer != node
-        ]
+        """Print what it reaches; the pings are those of the join, since one process a pair is slower."""
+        peers = " ".join(f"{peer.name}={peer.address}" for peer in self.plan.nodes if peer != node)
+        ping = f"perl - {self.plan.interface} 1420 45 {peers} << 'END'\n{render('network/ping.pl')}END\n"
         after = following(self.plan, node).name
-        return "\n".join([*lines, "wait", f"ssh -o BatchMode=yes {after} true || echo ssh {after}\n"])
+        return f"{ping}ssh -o BatchMode=yes {after} echo ssh\n"
 
 
 if __name__ == "__main__":

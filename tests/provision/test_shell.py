@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import subprocess
 from pathlib import Path
 
@@ -27,9 +28,9 @@ def block(path: Path, lines: str, before: str = "") -> list[str]:
     return shell(f"{before}\nknow '{path}'\nblock '{path}' 640 {ME} '{lines}'\n")
 
 
-def network() -> NetworkPlan:
-    """Two nodes."""
-    return plan([Machine(index=i, id=f"m{i}", host=f"192.0.2.{i + 1}") for i in range(2)])
+def network(nodes: int = 2) -> NetworkPlan:
+    """So many nodes."""
+    return plan([Machine(index=i, id=f"m{i}", host=f"192.0.2.{i + 1}") for i in range(nodes)])
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,26 @@ def test_a_noisy_login_to_the_next_node_is_one(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-s"], input=text, capture_output=True, text=True, check=True)
     back = [line for line in done.stdout.splitlines() if line.startswith(("back", "unreturned"))]
     assert back == ["back node-0 slots=8", "back node-1 slots=8"]
+
+
+def test_of_two_nodes_that_meet_the_lower_begins(tmp_path: Path) -> None:
+    """A node first shakes hands with those after it only: two that begin at once may lose 15 s by it (C8)."""
+    nodes, interface, told = network(3), tmp_path / "wg-runcrate", tmp_path / "told"
+    values = {"plan": nodes, "node": nodes.nodes[1]}
+    keys = {"node-0": "K0", "node-1": "K1", "node-2": "K2"}
+    interface.with_suffix(".key").write_text("secret\n")
+    interface.with_suffix(".conf").write_text(
+        render("network/wireguard.conf.j2", public_keys=keys, routed={}, **values)
+    )
+    text = render("network/mesh.sh.j2", mtu=1420, routed={}, **values)
+    for tool, body in {"wg": f'echo "$@" >> {told}; [ $1 = show ] || cat >> {told} < /dev/stdin', "ip": ":"}.items():
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / tool).chmod(0o755)
+    text = text.replace("/etc/wireguard", str(tmp_path)).replace("PATH=", f"PATH={tmp_path}:")
+    subprocess.run(["sh", "-s", "up"], input=text, text=True, check=True)
+    first, _, then = told.read_text().partition("show wg-runcrate latest-handshakes\n")
+    assert re.findall(r"= (K\d)\n(?:(?!\[).*\n)*?Persistent", first) == ["K2"]
+    assert then == "set wg-runcrate peer K0 persistent-keepalive 25\n"
 
 
 def test_the_shell_takes_every_script_of_the_join() -> None:
