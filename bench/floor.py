@@ -107,16 +107,20 @@ class Floor:
                 *(f"cat > {path} << 'END'\n{text}END\n" for path, text in files.items()),
                 f"cat >> /root/.ssh/authorized_keys << 'END'\n{accounts}END\n",
                 "chmod 755 /usr/local/lib/runcrate/*\n",
+                ": > /run/runcrate-meeting\n",
                 f"systemctl enable --quiet --now {' '.join(_UNITS)}\n",
+                "rm /run/runcrate-meeting\n",
             ]
         )
 
     def reach(self, node: Node) -> str:
         """Print what it reaches; the pings are those of the join, since one process a pair is slower."""
         peers = " ".join(f"{peer.name}={peer.address}" for peer in self.plan.nodes if peer != node)
-        ping = f"perl - {self.plan.interface} 1420 45 {peers} << 'END'\n{render('network/ping.pl')}END\n"
-        after = following(self.plan, node).name
-        return f"{ping}ssh -o BatchMode=yes {after} echo ssh\n"
+        return (
+            "/usr/local/lib/runcrate/mesh begin\n"
+            f"perl - {self.plan.interface} 1420 45 {node.address} {peers} << 'END'\n{render('network/ping.pl')}END\n"
+            f"/usr/local/lib/runcrate/mesh keep\nssh -o BatchMode=yes {following(self.plan, node).name} echo ssh\n"
+        )
 
 
 if __name__ == "__main__":

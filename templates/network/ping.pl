@@ -1,11 +1,12 @@
 # Ping every other node by its name until each has answered a full packet, from one process: a ping(8) for each of the
 # pairs is what a large cluster would wait for most. Only what perl-base has.
-# A first packet that meets a lost handshake waits WireGuard's 5 s retry, so there is another one every second.
+# A packet begins a handshake where there is none, which the lower number of two nodes has to begin (see mesh): the higher
+# waits for it, three seconds at most. One that is lost is begun again after 5 s, so there is another packet every second.
 use strict;
 use warnings;
 use Socket;
 $| = 1;
-my ($interface, $mtu, $seconds, @peers) = @ARGV; # each peer: NAME=ADDRESS
+my ($interface, $mtu, $seconds, $own, @peers) = @ARGV; # each peer: NAME=ADDRESS
 my @sizes = ($mtu, grep { $_ < $mtu } 8920, 4420, 1420, 1392, 1380, 1340, 1280, 1220, 1200, 1000, 576, 84);
 my %address = map { split /=/ } @peers;
 my (%name, %to, %largest);
@@ -42,10 +43,27 @@ sub hear {
   }
 }
 
+# shaken: when the node last shook hands with the one that has an address; a node may have its pods' addresses, too.
+sub shaken {
+  my %shaken;
+  for (`wg show $interface dump`) {
+    my (undef, undef, undef, $allowed, $time) = split /\t/;
+    $shaken{$_} = $time for split /,/, $allowed // '';
+  }
+  return map { $_ => $shaken{"$address{$_}/32"} // 0 } keys %address;
+}
+
 my %missing = %to;
-for (1 .. $seconds) {
-  send_to($_, 0) for keys %missing;
-  hear(1, \%missing);
+my $waited = 0;
+for my $pause (0.2, 0.3, 0.5, (1) x ($seconds - 1)) {
+  last if !%missing;
+  my %shaken = shaken();
+  for my $peer (keys %missing) {
+    my $lower = inet_aton($address{$peer}) lt inet_aton($own);
+    send_to($peer, 0) if !$lower || $shaken{$peer} || $waited >= 3;
+  }
+  hear($pause, \%missing);
+  $waited += $pause;
 }
 for (1 .. 3) {
   for my $peer (keys %missing) {
@@ -55,12 +73,7 @@ for (1 .. 3) {
 }
 delete @address{grep { ($largest{$_} // 1) == 0 } keys %address};
 exit if !%address;
-my %shaken;
-for (`wg show $interface dump`) {
-  my (undef, undef, undef, $allowed, $time) = split /\t/;
-  $shaken{$_} = $time for split /,/, $allowed // ''; # a node may have more than its own address: that of its pods
-}
+my %shaken = shaken();
 for my $peer (sort keys %address) {
-  my $time = $shaken{"$address{$peer}/32"} // 0;
-  print defined $largest{$peer} ? "fits $peer $sizes[$largest{$peer}]\n" : "none $peer $time\n";
+  print defined $largest{$peer} ? "fits $peer $sizes[$largest{$peer}]\n" : "none $peer $shaken{$peer}\n";
 }

@@ -158,7 +158,7 @@ AllowedIPs = 10.77.0.1/32
 Endpoint = 192.0.2.1:51820
 PersistentKeepalive = 25
 
-# node-1 is this node. Where two meet for the first time, the one above begins: see the mesh's script.
+# node-1 is this node; where nodes meet, it begins with those below.
 
 [Peer] # node-2
 PublicKey = K2
