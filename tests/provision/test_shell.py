@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import subprocess
 from pathlib import Path
 
@@ -143,7 +142,7 @@ def test_a_noisy_login_to_the_next_node_is_one(tmp_path: Path) -> None:
 
 
 def test_of_two_nodes_that_meet_the_lower_begins(tmp_path: Path) -> None:
-    """While nodes meet none begins a handshake, then with those after it, then with all: crossed ones cost 15 s (C8)."""
+    """While nodes meet none begins a handshake, then the lower of two does: crossed ones cost up to 15 s (C8)."""
     nodes, told, meeting = network(3), tmp_path / "told", tmp_path / "runcrate-meeting"
     values = {"plan": nodes, "node": nodes.nodes[1], "routed": {}}
     keys = {"node-0": "K0", "node-1": "K1", "node-2": "K2"}
