@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,12 +14,14 @@ from typing import Any
 import pytest
 
 from runcrate_iac.artifacts.build.fill import fill
+from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.model.artifacts import KUBERNETES_BIN
 from runcrate_iac.model.network import Machine, plan
 from runcrate_iac.model.progress import Outcome, Step
 from runcrate_iac.model.spec import Software
 from runcrate_iac.specfile import load
 from tests.hosts.conftest import Cluster, Computer, again
+from tests.machines import listed
 
 pytestmark = pytest.mark.kubernetes
 
@@ -95,7 +98,12 @@ def nodes(kubectl: Callable[..., str]) -> dict[str, tuple[str, str, str]]:
     }
 
 
-READY = {"node-0": ("True", "10.77.0.1", "8"), "node-1": ("True", "10.77.0.2", "8")}
+def ready(many: int) -> dict[str, tuple[str, str, str]]:
+    """What :func:`nodes` says of a cluster that is well."""
+    return {f"node-{index}": ("True", f"10.77.0.{index + 1}", "8") for index in range(many)}
+
+
+READY = ready(2)
 
 
 def eventually(kubectl: Callable[..., str], seconds: float = BACK_SECONDS) -> None:
@@ -173,3 +181,55 @@ def test_everything_is_back_after_both_nodes_reboot(kube: Cluster, kubectl: Call
     eventually(kubectl)
     done = kube.computer.run("status", "kube", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+SLEEPERS = f"""
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: sleepers}}
+spec:
+  selector: {{matchLabels: {{app: sleepers}}}}
+  template:
+    metadata: {{labels: {{app: sleepers}}}}
+    spec: {{containers: [{{name: one, image: "{TOOLS}", command: [sleep, infinity]}}]}}
+"""
+
+
+def sleepers(kubectl: Callable[..., str]) -> dict[str, tuple[str, int]]:
+    """The pods that do nothing: per node, which it is and how often it was started over."""
+    found = json.loads(kubectl("get", "pods", "-l", "app=sleepers", "-o", "json"))["items"]
+    return {
+        pod["spec"]["nodeName"]: (pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"])
+        for pod in found
+    }
+
+
+def test_a_running_cluster_grows(computer: Computer, kubectl: Callable[..., str], artifacts: Path) -> None:
+    """A third node is added with its GPUs and a pod of every DaemonSet; pods of the old nodes go on (C6, C11, G38)."""
+    kubectl("apply", "-f", "-", given=SLEEPERS)
+    kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
+    before = sleepers(kubectl)
+    larger = computer.spec(name="kube", nodes=3, software="kubernetes", machine=MACHINE, artifacts=str(artifacts))
+    done = computer.run("up", larger, "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert nodes(kubectl) == ready(3)
+    kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
+    after = sleepers(kubectl)
+    assert {node: after[node] for node in before} == before
+    assert set(after) == {"node-0", "node-1", "node-2"}
+
+
+def test_a_machine_that_is_gone_is_replaced(
+    kube: Cluster, kubectl: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`retry` makes another node-2 that Kubernetes has under its name; what ran there is started there again (X5)."""
+    computer, provider, before = kube.computer, LocalProvider(), sleepers(kubectl)
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(computer.home))
+    lost = listed(provider, computer.status("kube")["cluster_id"])[2]
+    asyncio.run(provider.delete(lost, lambda message, node: None))
+    done = computer.run("retry", "kube")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert nodes(kubectl) == ready(3)
+    kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
+    after = sleepers(kubectl)
+    assert [node for node in after if after[node] != before[node]] == ["node-2"]
