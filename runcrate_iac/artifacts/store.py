@@ -10,7 +10,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from runcrate_iac.errors import SpecError
-from runcrate_iac.model.artifacts import FOLDERS, MANIFEST, Entry, Manifest, Problem, is_artifact_path, lacking
+from runcrate_iac.model.artifacts import (
+    FOLDERS,
+    MANIFEST,
+    Entry,
+    Manifest,
+    Problem,
+    is_artifact_path,
+    lacking,
+    other_versions,
+)
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import ClusterSpec, Kind
 from runcrate_iac.paths import write_atomic
@@ -38,8 +47,10 @@ def refuse_unusable(spec: ClusterSpec) -> None:
     directory = Path(spec.artifacts)
     manifest = read(directory)
     if missing := lacking(manifest, spec.software):
+        others = other_versions(manifest, spec.software)
         raise SpecError(
-            f"artifacts: {directory} has no {missing[0]}, which {spec.software} needs",
+            f"artifacts: {directory} has no {missing[0]}, which {spec.software} needs"
+            + (f" (it has {', '.join(others)})" if others else ""),
             f"`runcrate-iac artifacts build {spec.software} {directory}`, or put it there and `{_SEAL} {directory}`",
         )
     problems = verify(directory, manifest.below(FOLDERS[spec.software]), _quiet)

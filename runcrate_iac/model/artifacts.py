@@ -108,6 +108,12 @@ def lacking(manifest: Manifest, software: Software) -> list[str]:
     ]
 
 
+def other_versions(manifest: Manifest, software: Software) -> list[str]:
+    """The versions of this software in the directory that are not the one that nodes run."""
+    found = {path.split("/")[1] for path in manifest.files if path.startswith(f"{software}/")}
+    return sorted(found - {FOLDERS[software].split("/")[1]})
+
+
 def is_artifact_path(path: str) -> bool:
     """Whether a file of this name may be in an artifact directory."""
     return _PATH.fullmatch(path) is not None

@@ -13,6 +13,7 @@ from runcrate_iac.model.authority import certificate
 from runcrate_iac.model.base import Count, Model, no_bool
 from runcrate_iac.model.faults import KINDS, NO_KIND, Fault, checked
 from runcrate_iac.model.keys import public_key
+from runcrate_iac.model.versions import KUBERNETES, RAY
 
 GIB = 1024**3
 MOST_BYTES = 2**60
@@ -208,10 +209,11 @@ def _given(value: Any) -> str:
 
 _LONGEST_NUMBER = 1000
 """Bits."""
+_VERSIONS = f"versions come with runcrate-iac: Kubernetes {KUBERNETES}, Ray {RAY}, Slurm of the nodes' distribution"
 _ALLOWED = {
     "name": "lower-case letters, digits and '-', starting with a letter, 40 characters at most",
     "nodes": "a cluster has 2 to 64 machines",
-    "software": "one of " + ", ".join(Software),
+    "software": f"one of {', '.join(Software)}; {_VERSIONS}",
     "machine.kind": "one of " + ", ".join(Kind),
 }
 
@@ -226,4 +228,4 @@ def _path(loc: tuple[int | str, ...]) -> tuple[str, str | None]:
 
 def _fields(path: str, kind: str | None) -> str:
     model = KINDS[kind] if kind else MachineSpec if path.startswith("machine.") else ClusterSpec
-    return "the fields are " + ", ".join(model.model_fields)
+    return "the fields are " + ", ".join(model.model_fields) + (f"; {_VERSIONS}" if "version" in path else "")

@@ -54,7 +54,7 @@ class Computer:
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command of ours to its end."""
         process = self.start(*words)
-        stdout, stderr = process.communicate(timeout=900)
+        stdout, stderr = process.communicate(timeout=1800)
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
     def spec(self, **fields: Any) -> Path:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from runcrate_iac.artifacts import store
 from runcrate_iac.cli.app import app
 from runcrate_iac.errors import SpecError
+from runcrate_iac.model import versions
 from runcrate_iac.model.artifacts import KUBERNETES_BIN, KUBERNETES_IMAGES, MANIFEST, RAY_WHEELS, Manifest
 from runcrate_iac.model.spec import ClusterSpec, Kind, Software, parse
 from runcrate_iac.model.versions import RAY
@@ -109,6 +110,14 @@ def test_what_the_software_needs_has_to_be_sealed(tmp_path: Path, gone: str) -> 
     message = refused(tmp_path, software)
     assert Path(gone).parent.as_posix() in message
     assert f"runcrate-iac artifacts build {software} {tmp_path}" in message
+    assert "it has" not in message
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    """A directory with another Kubernetes is refused with the version that it has and the one that is needed (C6)."""
+    filled(tmp_path, "kubernetes/v1.20.1/bin/kubeadm", WHEEL)
+    message = refused(tmp_path, Software.KUBERNETES)
+    assert f"has no kubernetes/v{versions.KUBERNETES}/bin/kubeadm, which kubernetes needs (it has v1.20.1)" in message
 
 
 @pytest.mark.parametrize(

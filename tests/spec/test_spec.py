@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from runcrate_iac.components.documents import spec_of
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.spec import ClusterSpec, parse
+from runcrate_iac.model.versions import KUBERNETES, RAY
 from runcrate_iac.specfile import load, read_document
 
 GOOD: dict[str, Any] = {"name": "demo", "nodes": 2, "software": "slurm", "machine": {"gpu": "H100", "gpus": 8}}
@@ -61,6 +62,20 @@ def test_every_wrong_field_is_told_at_once() -> None:
 def test_unknown_software_is_told_what_there_is() -> None:
     """Unknown software is refused with the list (X3)."""
     assert "slurm" in refused(software="pbs")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"software": "kubernetes-1.20"},
+        {"software": {"kubernetes": "1.20"}},
+        {"kubernetes_version": "1.20"},
+        {"version": "9.9"},
+    ],
+)
+def test_a_version_is_not_chosen(asked: dict[str, object]) -> None:
+    """A version that is asked for is refused with those that there are, whether old, new or unknown (C6)."""
+    assert f"Kubernetes {KUBERNETES}, Ray {RAY}" in refused(**asked)
 
 
 def test_a_private_key_is_never_repeated() -> None:
