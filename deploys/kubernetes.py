@@ -6,7 +6,6 @@ standard input. Whatever takes long, a worker does at the same time as the head.
 
 from __future__ import annotations
 
-import time
 import uuid
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from runcrate_iac.provision.artifacts import place
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.remote import File, ask, converge, files, script
+from runcrate_iac.provision.rounds import until_well
 from runcrate_iac.render import render
 
 PATIENCE = 300.0
@@ -143,17 +143,15 @@ def _wait(here: Context) -> None:
         return
     nodes, gpus = here.plan.nodes, here.spec.machine.gpus
     text = _wait_text(here, _ROUND)
-    until = time.monotonic() + PATIENCE
-    while faults := broken(verdict.ready(nodes, ask(text), gpus)):
-        if time.monotonic() > until:
-            for fault in faults:
-                found(fault)
-            raise NotReady
-        waiting(here.node.name, faults[0].message)
+    faults = broken(until_well(here.node.name, lambda: verdict.ready(nodes, ask(text), gpus), PATIENCE))
+    for fault in faults:
+        found(fault)
+    if faults:
+        raise NotReady
 
 
 def _wait_text(here: Context, seconds: int) -> str:
-    values = {"nodes": len(here.plan.nodes), "gpus": here.spec.machine.gpus, "gpu": rules.GPU}
+    values = {"plan": here.plan, "gpus": here.spec.machine.gpus, "gpu": rules.GPU}
     return render("kubernetes/wait.sh.j2", seconds=seconds, **values)
 
 
@@ -175,9 +173,7 @@ def _check(here: Context) -> None:
     text = render("kubernetes/check.sh.j2", namespace=namespace, nodes=len(plan.nodes), seconds=_ROUND)
     try:
         script(name="pods of the check", text=render("kubernetes/pods.sh.j2", manifest=manifest))
-        until = time.monotonic() + CHECK_PATIENCE
-        while broken(conditions := verdict.pods(plan, ask(text))) and time.monotonic() < until:
-            waiting(here.node.name, broken(conditions)[0].message)
+        conditions = until_well(here.node.name, lambda: verdict.pods(plan, ask(text)), CHECK_PATIENCE)
     finally:
         script(name="tidy up", text=render("kubernetes/pods.sh.j2", manifest=""))
     for condition in conditions:

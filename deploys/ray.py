@@ -6,7 +6,6 @@ user's in /shared, and install packages into the environment that they run in.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from pyinfra.api.deploy import deploy
@@ -19,8 +18,9 @@ from runcrate_iac.model.conditions import Condition, broken
 from runcrate_iac.provision import ray as verdict
 from runcrate_iac.provision.artifacts import place
 from runcrate_iac.provision.context import Context, cluster
-from runcrate_iac.provision.findings import found, waiting
+from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.remote import File, ask, converge, files
+from runcrate_iac.provision.rounds import until_well
 from runcrate_iac.render import render
 
 PATIENCE = 600.0
@@ -90,17 +90,14 @@ def _wait(here: Context) -> None:
         return
     nodes, gpus = here.plan.nodes, here.spec.machine.gpus
     text = _listing(here, _ROUND)
-    until = time.monotonic() + PATIENCE
-    while faults := broken(verdict.alive(nodes, ask(text, _sudo=False), gpus)):
-        if time.monotonic() > until:
-            _faults.update({fault.node or "": fault for fault in faults})
-            return
-        waiting(here.node.name, faults[0].message)
+    conditions = until_well(here.node.name, lambda: verdict.alive(nodes, ask(text, _sudo=False), gpus), PATIENCE)
+    _faults.update({fault.node or "": fault for fault in broken(conditions)})
 
 
 def _listing(here: Context, seconds: int) -> str:
     """The script in which the head asks its dashboard for Ray's nodes, waiting at most so long for all of them."""
-    arguments = [f"http://{here.node.address}:{rules.DASHBOARD_PORT}", len(here.plan.nodes), seconds]
+    url, addresses = f"http://{here.node.address}:{rules.DASHBOARD_PORT}", (node.address for node in here.plan.nodes)
+    arguments = [url, seconds, here.spec.machine.gpus, *addresses]
     return render("ray/python.sh.j2", python="python3", program=render("ray/nodes.py"), arguments=arguments)
 
 

@@ -6,8 +6,6 @@ Then the nodes tell what hardware they have, since every node's configuration na
 
 from __future__ import annotations
 
-import time
-
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
@@ -16,8 +14,9 @@ from runcrate_iac.model.conditions import broken
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.provision import slurm as verdict
 from runcrate_iac.provision.context import Context, cluster
-from runcrate_iac.provision.findings import found, waiting
+from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.remote import File, ask, converge, files, know, put
+from runcrate_iac.provision.rounds import until_well
 from runcrate_iac.provision.slurm import configuration
 from runcrate_iac.render import render
 
@@ -92,15 +91,13 @@ def _wait(here: Context) -> None:
     if not here.is_head:
         return
     nodes = [node for node in here.plan.nodes if not verdict.missing_gpus(node, _hardware[node.index], declared)]
-    at_work = "|".join(sorted(verdict.AT_WORK))
-    text = render("slurm/wait.sh.j2", seconds=_ROUND, nodes=len(nodes), at_work=at_work)
-    until = time.monotonic() + PATIENCE
-    while faults := broken(verdict.idle(nodes, ask(text), rules.gres(here.spec.machine))):
-        if time.monotonic() > until:
-            for fault in faults:
-                found(fault)
-            raise NotReady
-        waiting(here.node.name, faults[0].message)
+    gres, at_work = rules.gres(here.spec.machine), "|".join(sorted(verdict.AT_WORK))
+    text = render("slurm/wait.sh.j2", seconds=_ROUND, wanted=nodes, gres=gres, at_work=at_work)
+    faults = broken(until_well(here.node.name, lambda: verdict.idle(nodes, ask(text), gres), PATIENCE))
+    for fault in faults:
+        found(fault)
+    if faults:
+        raise NotReady
 
 
 @deploy("Check Slurm")

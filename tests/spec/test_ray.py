@@ -124,7 +124,7 @@ def test_the_start_is_a_program_of_the_shell(index: int) -> None:
 
 def test_no_answer_is_an_error_line() -> None:
     """The program that asks for the nodes says in one line that nothing answers, and ends in its time (X5)."""
-    command = [sys.executable, "-c", render("ray/nodes.py"), "http://127.0.0.1:1", "2", "0"]
+    command = [sys.executable, "-c", render("ray/nodes.py"), "http://127.0.0.1:1", "0", "8", "10.77.0.1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     (line,) = done.stdout.splitlines()
     assert line.startswith("error no answer from the dashboard at http://127.0.0.1:1: ")

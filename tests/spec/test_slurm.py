@@ -290,6 +290,8 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "plan": nodes,
         "node": nodes.nodes[0 if head else 1],
         "nodes": 2,
+        "wanted": nodes.nodes,
+        "gres": "gpu:h100:8",
         "is_head": head,
         "peers": nodes.nodes,
         "units": {unit: one.files for unit, one in slurm.services(head=head, gpus_simulated=True).items()},
