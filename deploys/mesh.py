@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
-from runcrate_iac.model.kubernetes import POD_NETWORK, routed
+from runcrate_iac.model.kubernetes import POD_NETWORK, SERVICE_NETWORK, routed
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.meet import Met, parse, refusals
@@ -67,6 +67,7 @@ def _configure(here: Context) -> None:
         "ssh_ports": sorted({22, mine.ssh_port}),
         "routed": routed(here.spec.software, plan.nodes),
         "pod_network": POD_NETWORK,
+        "service_network": SERVICE_NETWORK,
     }
     users = [
         {"name": account.name, "home": account.home, "authorized": _authorized(here, account.name)}
