@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from runcrate_iac.cli import output
 from runcrate_iac.cli.check import up
-from runcrate_iac.errors import Degraded, SpecError
+from runcrate_iac.errors import Degraded
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.model import network
-from runcrate_iac.model.bandwidth import MOST_ALL, Round, Speed, figure, matrix, ring, summary, tournament
+from runcrate_iac.model.bandwidth import MOST_ALL, Round, Speed, figure, matrix, named, ring, summary, tournament
 from runcrate_iac.model.network import Node
 from runcrate_iac.model.storage import hostfile
 
@@ -50,7 +50,7 @@ def bandwidth(name: output.Name, nodes: Nodes = None, pairs: Which = None, as_js
 
     view = up(name)
     plan = network.plan(view.machines)
-    chosen = _chosen(view, plan.nodes, nodes)
+    chosen = plan.nodes if nodes is None else named(nodes, plan.nodes)
     every = pairs is Pairs.ALL or (pairs is None and len(chosen) <= MOST_ALL)
     rounds = tournament(chosen) if every else ring(chosen)
     begun = time.monotonic()
@@ -82,17 +82,6 @@ def bandwidth(name: output.Name, nodes: Nodes = None, pairs: Which = None, as_js
     missing = [f"{speed.source} -> {speed.target}" for speed in speeds if speed.private is None]
     if missing:
         raise Degraded(f"not measured over the private network: {', '.join(missing)}", f"runcrate-iac check {name}")
-
-
-def _chosen(view: View, nodes: tuple[Node, ...], wanted: str | None) -> tuple[Node, ...]:
-    if wanted is None:
-        return nodes
-    names = {network.node_name(int(word)) if word.isdecimal() else word for word in wanted.split(",")}
-    if unknown := names - {node.name for node in nodes}:
-        raise SpecError(f"{view.name} has no node {', '.join(sorted(unknown))}", f"it has {len(nodes)}, from node-0 on")
-    if len(names) == 1:
-        raise SpecError("--nodes: a measurement needs two nodes", "name another one too: --nodes 0,1")
-    return tuple(node for node in nodes if node.name in names)
 
 
 def _count(rounds: tuple[Round, ...]) -> int:

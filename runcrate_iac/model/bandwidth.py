@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from runcrate_iac.errors import SpecError
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Node
 
@@ -27,6 +28,22 @@ class Speed(Model):
     """Over the network under it, to the other machine's own address."""
     reasons: tuple[str, ...] = ()
     """Why one of the two is not there."""
+
+
+def named(words: str, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Those of ``nodes`` that ``words`` names, by number or by name, with commas between them: ``0, node-2``.
+
+    Raises :class:`SpecError` where one of them is none, and where they are fewer than a pair.
+    """
+    known = {key: node for node in nodes for key in (str(node.index), node.name)}
+    said = [word.strip() for word in words.split(",")]
+    remedy = f"two or more of 0 to {len(nodes) - 1}, such as --nodes 0,1 or --nodes node-0,node-1"
+    if wrong := [word for word in said if word not in known]:
+        raise SpecError(f"--nodes: {', '.join(f'{word[:80]!r}' for word in wrong)}: there is no such node", remedy)
+    chosen = {known[word].index for word in said}
+    if len(chosen) == 1:
+        raise SpecError("--nodes: that is one node, and a measurement needs two", remedy)
+    return tuple(node for node in nodes if node.index in chosen)
 
 
 def tournament(nodes: Sequence[Node]) -> tuple[Round, ...]:

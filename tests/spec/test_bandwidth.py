@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from runcrate_iac.errors import SpecError
 from runcrate_iac.model import bandwidth
 from runcrate_iac.model.bandwidth import Round, Speed
 from runcrate_iac.model.network import Machine, Node, plan
@@ -26,6 +27,35 @@ def names(rounds: tuple[Round, ...]) -> list[list[frozenset[str]]]:
 def undisturbed(rounds: tuple[Round, ...]) -> bool:
     """Whether no node is in two pairs of one round."""
     return all(len(frozenset().union(*pairs)) == 2 * len(pairs) for pairs in names(rounds))
+
+
+@pytest.mark.parametrize("words", ["0,2", "0, 2", " node-2 ,0\n", "node-0, node-2,2"])
+def test_nodes_are_chosen_by_number_or_name(words: str) -> None:
+    """Blanks around a number or a name, their order and a repetition don't matter (C16)."""
+    assert [node.name for node in bandwidth.named(words, nodes(3))] == ["node-0", "node-2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        ("", "'': there is no such node"),
+        ("0,,1", "'': there is no such node"),
+        ("0 1", "'0 1': there is no such node"),
+        ("0,3,node-7", "'3', 'node-7': there is no such node"),
+        ("-1,0", "'-1': there is no such node"),
+        ("9" * 5000, "there is no such node"),
+        ("1, node-1", "that is one node, and a measurement needs two"),
+    ],
+)
+def test_nodes_that_are_none_are_refused(words: str, fact: str) -> None:
+    """What is no node is told with the option and what is right, as a wrong argument, before anything is done (C16)."""
+    with pytest.raises(SpecError) as error:
+        bandwidth.named(words, nodes(3))
+    assert error.value.message.startswith("--nodes: ")
+    assert error.value.message.endswith(fact)
+    assert len(error.value.message) < 200
+    assert error.value.remedy.startswith("two or more of 0 to 2, such as --nodes 0,1")
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 63, 64])
