@@ -95,8 +95,9 @@ def script_of(spec: ClusterSpec) -> str | None:
         raise SpecError(f"setup: {spec.setup}: {fact}", "name a script, such as ./setup.sh") from None
     if not text.strip() or "\0" in text:
         raise SpecError(f"setup: {spec.setup}: it is {'not text' if text.strip() else 'empty'}", "name a script")
-    if text.partition("\n")[0].endswith("\r"):
-        raise SpecError(f"setup: {spec.setup}: it has the line ends of Windows", f"dos2unix {spec.setup}")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.endswith("\r"):  # to the shell a part of the line's last word
+            raise SpecError(f"setup: {spec.setup}: line {number} has the line end of Windows", f"dos2unix {spec.setup}")
     return text if text.endswith("\n") else text + "\n"
 
 

@@ -55,7 +55,9 @@ def test_the_script_stands_beside_the_spec(tmp_path: Path) -> None:
         (b"", "it is empty"),
         (b"\xff\xfe#", "it is not text"),
         (b"#!/bin/sh\n\0", "it is not text"),
-        (b"#!/bin/bash\r\nhunter2\r\n", "line ends of Windows"),
+        (b"#!/bin/bash\r\nhunter2\r\n", "line 1 has the line end of Windows"),
+        (b"#!/bin/bash\necho\nexit 0\r\nhunter2\n", "line 3 has the line end of Windows"),
+        (b"#!/bin/bash\nhunter2\r", "line 2 has the line end of Windows"),
         (b"#" * 300_000, "more than 262144 bytes"),
     ],
 )
