@@ -26,6 +26,11 @@ trap '' TERM
 setsid sleep 8888 &
 yes 'on and on'
 """
+FILLS = """#!/bin/sh
+mark=/var/lib/runcrate/setup
+cp $mark/wanted /run && mount -t tmpfs -o size=16k tmpfs $mark && cp /run/wanted $mark || exit 1
+head -c 1M /dev/zero > $mark/full 2> /dev/null || echo full
+"""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +125,20 @@ def test_a_script_that_hangs_and_prints_without_end_is_killed(scripted: Cluster,
         assert scripted.ssh(node, "pgrep -x 'sleep|yes|head' -c", check=False) == "0\n"
         assert int(scripted.ssh(node, "sudo sh -c 'cat /var/log/runcrate/*' | wc -c")) <= 2 << 20
     assert len(done.stderr) < 20000
+
+
+def test_a_script_that_fills_the_disk_is_told_as_what_it_did(scripted: Cluster, script: Path, spec: Path) -> None:
+    """It ran to its end, which its full disk has no room to note: both are told (C9, X5)."""
+    script.write_text(FILLS)
+    done = scripted.computer.run("up", spec, "--yes")
+    assert done.returncode == 4
+    for node in ("node-0", "node-1"):
+        fact = (
+            f"the set-up script succeeded after 0 s, but that could not be noted on {node}, whose disk is full (0 KiB"
+        )
+        assert fact in done.stderr
+        scripted.ssh(node, "sudo umount /var/lib/runcrate/setup")
+    assert "    full\n" in done.stderr
 
 
 def test_a_retry_reads_the_corrected_script(scripted: Cluster, script: Path) -> None:

@@ -104,7 +104,7 @@ def test_another_text_runs_the_script_and_the_check_again(tmp_path: Path) -> Non
 
 
 def properties(result: str, code: int, status: int, *log: str) -> list[str]:
-    """What a node tells of a script that did not succeed, 2.4 s after its start."""
+    """What a node tells of a script that ended 2.4 s after its start."""
     times = ["ExecMainStartTimestampMonotonic=1000000", "ExecMainExitTimestampMonotonic=3400000"]
     return [*times, f"ExecMainCode={code}", f"ExecMainStatus={status}", f"Result={result}", "log", *log]
 
@@ -125,6 +125,24 @@ def test_how_it_ended_is_told(lines: list[str], reason: str, fact: str) -> None:
     assert (condition.status, condition.reason, condition.node) == (Status.FALSE, reason, "node-1")
     assert fact in condition.message
     assert "correct /home/me/setup.sh, then `runcrate-iac retry demo`" in condition.remedy
+
+
+def test_a_success_that_could_not_be_noted_is_one() -> None:
+    """A script that ran to its end is not one that could not be run (C9, X5)."""
+    condition = ended(SPEC, "node-1", properties("exit-code", 1, 0))
+    assert (condition.status, condition.reason) == (Status.FALSE, "NotNoted")
+    assert condition.message == "the set-up script succeeded after 2 s, but that could not be noted on node-1"
+
+
+@pytest.mark.parametrize(("status", "reason"), [(0, "NotNoted"), (3, "Failed")])
+def test_a_full_disk_is_a_fact(status: int, reason: str) -> None:
+    """However the script ended, a full disk is told with what it has left, and room is to be made (C9, X5)."""
+    told = properties("exit-code", 1, status)
+    condition = ended(SPEC, "node-1", ["LeftBlocks=3", "BlockBytes=4096", *told])
+    assert condition.reason == reason
+    assert condition.message.endswith(" on node-1, whose disk is full (12 KiB left)")
+    assert condition.remedy.startswith("make room there, or correct /home/me/setup.sh, then ")
+    assert ended(SPEC, "node-1", ["LeftBlocks=256", "BlockBytes=4096", *told]) == ended(SPEC, "node-1", told)
 
 
 def test_success_is_a_condition_too() -> None:
