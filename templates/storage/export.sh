@@ -7,10 +7,14 @@ share() {
 {% include "storage/only-nfs4.sh" %}
 
 unit=/etc/systemd/system/nfs-server.service.d/runcrate.conf
+{% include "shell/outdated.sh" %}
 ! differs $unit mask_listeners || reread nfs-server.service rpcbind.socket
 [ -e /etc/systemd/system/multi-user.target.wants/nfs-server.service ] ||
   run systemctl add-wants --quiet --no-reload multi-user.target nfs-server.service
-if differs $unit /etc/exports.d/runcrate.exports /etc/nfs.conf.d/runcrate.conf ||
-  ! systemctl --quiet is-active nfs-server.service; then
+set -- $unit /etc/exports.d/runcrate.exports /etc/nfs.conf.d/runcrate.conf
+if differs "$@"; then
+  run systemctl restart nfs-server.service
+elif outdated InactiveExitTimestamp nfs-server.service "$@"; then
+  reread nfs-server.service
   run systemctl restart nfs-server.service
 fi

@@ -223,6 +223,27 @@ def test_a_retry_mends_only_what_is_broken(box: Cluster) -> None:
     assert box.computer.run("retry", "box").stdout.count("nothing to do") == 1
 
 
+def test_a_service_starts_over_that_a_broken_off_step_had_given_another_file(box: Cluster) -> None:
+    """A step that died between slurm.conf and the restart leaves the old one in force; the next one restarts (C9)."""
+    killer = """#!/bin/sh
+case "$*" in *restart*slurmctld*) kill -9 $PPID; exit 1 ;; esac
+exec /usr/bin/systemctl "$@"
+"""
+    wrapper = "/usr/local/sbin/systemctl"
+    in_force = "scontrol show config | awk '$1 == \"MessageTimeout\" { print $3 }'"
+    box.ssh("node-0", "echo MessageTimeout=37 | sudo tee -a /etc/slurm/slurm.conf; sudo systemctl restart slurmctld")
+    until(lambda: box.ssh("node-0", in_force, check=False) == "37\n", "the controller has another configuration", 30)
+    box.ssh("node-0", f"sudo sh -c 'cat > {wrapper} && chmod 755 {wrapper}' << 'END'\n{killer}END")
+    box.ssh("node-1", "sudo systemctl stop slurmd")
+    assert box.computer.run("status", "box", "--check").returncode == 4
+    assert box.computer.run("retry", "box").returncode == 4
+    assert box.ssh("node-0", f"grep -c 37 /etc/slurm/slurm.conf; {in_force}", check=False) == "0\n37\n"
+    box.ssh("node-0", f"sudo rm {wrapper}")
+    done = box.computer.run("retry", "box")
+    assert done.returncode == 0, done.stderr
+    assert box.ssh("node-0", in_force) == "30\n"
+
+
 def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     """A container that nobody commits powers itself off, and starts again from its disk as the same machine (X2)."""
     provider = LocalProvider()
