@@ -25,6 +25,7 @@ PATIENCE = 180.0
 _ROUND = 10
 _MPI = ("/etc/openmpi/openmpi-mca-params.conf", "/etc/openmpi/prte-mca-params.conf")
 _MPI_SECONDS = 90
+_POOL = "/etc/mysql/mariadb.conf.d/61-runcrate-memory.cnf"
 _credentials: dict[int, str] = {}
 """What each node encoded last, by its index; worth nothing after five minutes (munged(8))."""
 _hardware: dict[int, rules.Hardware] = {}
@@ -49,8 +50,9 @@ def slurm() -> None:
     text = render("slurm/packages.sh.j2", packages=names)
     if here.is_head:
         # The files first: the package's first start of the database already opens no port.
-        text = files(*(File(path, content) for path, content in database.items())) + text
-        text += render("slurm/head.sh.j2", spec=here.spec, database=database)
+        before = files(*(File(path, content) for path, content in database.items()))
+        before += render("slurm/buffer-pool.sh.j2", path=_POOL)
+        text = before + text + render("slurm/head.sh.j2", spec=here.spec, database=[*database, _POOL])
     converge(name="packages, database and key", text=text)
     python.call(name="hardware", function=_read_hardware, here=here)
     python.call(name="configuration and services", function=_configure, here=here)

@@ -302,6 +302,7 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "manifest": "kind: Pod\n",
         "program": render("slurm/mpi_size.py"),
         "database": ["/a", "/b"],
+        "path": "/memory.cnf",
         "at_work": "idle|mixed",
         "busy": "mixed",
         "gpu_device": "/dev/nvidia",
