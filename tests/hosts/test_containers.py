@@ -17,10 +17,12 @@ import pytest
 from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.local import LocalProvider
-from runcrate_iac.machines.local.container import machine
+from runcrate_iac.machines.local.cache import USERS
+from runcrate_iac.machines.local.container import machine, tree
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState, plan
 from runcrate_iac.model.spec import Kind, MachineSpec
+from runcrate_iac.paths import cache_dir
 from runcrate_iac.render import render
 from tests.hosts.conftest import Cluster, Computer
 from tests.machines import listed, release, reserve, until
@@ -257,6 +259,23 @@ def test_the_lease_powers_a_container_off(request_of_one: Reservation) -> None:
     assert listed(provider, request_of_one.cluster_id)[0].state is MachineState.RUNNING
     told = subprocess.run(["ssh-keyscan", "-t", "ed25519", again.host], capture_output=True, text=True, check=True)
     assert told.stdout.split(maxsplit=1)[1].strip() == made.host_key
+
+
+def test_a_container_keeps_what_it_stands_on(
+    request_of_one: Reservation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tree in the cache knows the machines that need it, and no longer than they are there (C7)."""
+    root = tree.root_tree(quiet)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    base = cache_dir() / "images" / tree.key()
+    (base / USERS).mkdir(parents=True)
+    (base / "root").symlink_to(root)
+    provider, later = LocalProvider(), request_of_one.model_copy(update={"deadline": time.time() + 300})
+    (made,) = reserve(provider, later, quiet)
+    (link,) = (base / USERS).iterdir()
+    assert link.samefile(Path(made.log or "").parent)
+    release(provider, later.cluster_id, quiet)
+    assert not link.exists()
 
 
 def test_a_container_that_cannot_start_says_why(request_of_one: Reservation) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from runcrate_iac.machines.local import identity, network, qmp, records
+from runcrate_iac.machines.local.cache import needed_by
 from runcrate_iac.machines.local.command import Memory, Shape, command, direct_boot
 from runcrate_iac.machines.local.image import Image
 from runcrate_iac.machines.local.vm import start
@@ -29,6 +30,7 @@ class Clones:
         folder = records.folder(request.cluster_id, index)
         shutil.rmtree(folder, ignore_errors=True)
         private_dir(folder)
+        needed_by(self.warm.folder, folder)
         create_overlay(folder / "disk.qcow2", self.warm.disk)
         memory = Memory(self.warm.memory, shared=False)
         port = await self._start(index, request, memory=memory, lan_mac=None, incoming=True)

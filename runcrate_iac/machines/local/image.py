@@ -107,7 +107,7 @@ def golden_image(report: Report) -> Image:
     image = Image(cache_dir() / "images" / key(), key())
     if not image.folder.exists():
         tools.require(tools.TO_BUILD)
-        made_once(image.folder, lambda part: mmdebstrap.run(command(part), part, WHAT, report), WHAT, report)
+    made_once(image.folder, lambda part: mmdebstrap.run(command(part), part, WHAT, report), WHAT, report)
     return image
 
 

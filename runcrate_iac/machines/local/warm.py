@@ -20,7 +20,7 @@ from qemu.qmp import QMPError
 
 from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.local import process, qmp, tools
-from runcrate_iac.machines.local.cache import made_once
+from runcrate_iac.machines.local.cache import made_once, needed_by
 from runcrate_iac.machines.local.command import Memory, Shape, command, devices, direct_boot, kernel_arguments
 from runcrate_iac.machines.local.image import Image
 from runcrate_iac.machines.local.preload import Load
@@ -80,6 +80,7 @@ def snapshot(image: Image, shape: Shape, disk: int, load: Load | None, report: R
         "warm start",
         report,
     )
+    needed_by(image.folder, folder)
     return Warm(folder)
 
 

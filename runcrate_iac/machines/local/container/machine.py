@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runcrate_iac.errors import Leftover
 from runcrate_iac.machines.local import records
+from runcrate_iac.machines.local.cache import needed_by
 from runcrate_iac.machines.local.container import identity, network, process
 from runcrate_iac.machines.local.process import NotStarted
 from runcrate_iac.machines.local.waiting import failing_as, greets, telling
@@ -73,6 +74,7 @@ def _start(index: int, request: Reservation, image: Path, again: Machine | None)
     if again is None:
         shutil.rmtree(folder, ignore_errors=True)
     private_dir(upper).chmod(0o755)
+    needed_by(image.parent, folder)
     subnet = network.ensure(request.cluster_id)
     address = network.address(subnet, index)
     identity.give_address(upper, image, address, subnet)

@@ -35,7 +35,7 @@ def root_tree(report: Report) -> Path:
     folder = cache_dir() / "images" / key()
     if not folder.exists():
         tools.require(("mmdebstrap",))
-        made_once(folder, lambda part: _build(part, report), WHAT, report)
+    made_once(folder, lambda part: _build(part, report), WHAT, report)
     return folder / "root"
 
 
