@@ -1,6 +1,7 @@
 """Machines of this computer as a Pulumi component of their own, to give to a cluster."""
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,15 @@ class LocalMachines(pulumi.ComponentResource):
         nodes: pulumi.Input[int] = 2,
         machine: pulumi.Input[MachineShape] | None = None,
         opts: pulumi.ResourceOptions | None = None,
+        *,
+        faults: pulumi.Input[Sequence[pulumi.Input[Mapping[str, Any]]]] | None = None,
     ) -> None:
-        """Declare ``nodes`` machines of one shape.
+        """Declare ``nodes`` machines of one shape; ``faults`` are those of a cluster, to rehearse them.
 
         Raises :class:`~runcrate_iac.errors.SpecError` where a field is wrong, before anything is created.
         """
         super().__init__("runcrate:index:LocalMachines", name, None, opts)
-        declared: dict[str, Any] = {"nodes": nodes, "machine": machine}
+        declared: dict[str, Any] = {"nodes": nodes, "machine": machine, "faults": faults}
         document = pulumi.Output.from_input(declared).apply(partial(documents.pool_of, name, owner()))
         options = pulumi.ResourceOptions(parent=self)
         made = command(

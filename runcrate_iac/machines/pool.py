@@ -18,7 +18,7 @@ from runcrate_iac.errors import Leftover, SpecError
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import fleet, growth, step
 from runcrate_iac.machines.provider import HasPreparation, Provider
-from runcrate_iac.machines.registry import provider_of
+from runcrate_iac.machines.registry import FAULTS, provider_of
 from runcrate_iac.model.artifacts import preload
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
@@ -36,7 +36,7 @@ def main() -> None:
     if verb not in ("reserve", "release"):
         raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
-    source = provider_of(job.spec)
+    source = source_of(job)
     if verb == "reserve":
         _prepare(job, source)
     asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
@@ -45,6 +45,11 @@ def main() -> None:
 def mark(job: MachinesJob) -> str:
     """The mark that every machine of the pool carries."""
     return f"{job.spec.name}-{hashlib.sha256(f'{job.owner}/{job.spec.name}'.encode()).hexdigest()[:8]}"
+
+
+def source_of(job: MachinesJob) -> Provider:
+    """The provider of the pool's machines, whose faults are counted in the pool's own folder."""
+    return provider_of(job.spec.model_copy(update={"name": mark(job)}))
 
 
 def argument(machine: Machine) -> dict[str, object]:
@@ -86,7 +91,8 @@ async def _release(job: MachinesJob, source: Provider) -> None:
     if left:
         raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", "run `pulumi destroy` again")
     step.forget(mark(job))
-    (cluster_dir(mark(job)) / _RECORD).unlink(missing_ok=True)
+    for name in (FAULTS, _RECORD):  # the mark stays the same, and the next pool's rehearsal begins anew
+        (cluster_dir(mark(job)) / name).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.paths import cluster_dir
 
 GROUP = "runcrate_iac.providers"
+FAULTS = "faults.json"
+"""A file in a cluster's folder: what of its spec's faults has happened."""
 OURS = {
     "given": ("runcrate_iac.machines.given", "GivenProvider"),
     "local": ("runcrate_iac.machines.local", "LocalProvider"),
@@ -27,7 +29,7 @@ OURS = {
 def provider_of(spec: ClusterSpec, given: Sequence[Machine] = ()) -> Provider:
     """The provider of the machines that this spec declares, with its faults; ``given``: those of the user's program."""
     inner = GivenProvider(given) if given else provider(spec.provider)
-    return Faulty(inner, spec.faults, cluster_dir(spec.name) / "faults.json") if spec.faults else inner
+    return Faulty(inner, spec.faults, cluster_dir(spec.name) / FAULTS) if spec.faults else inner
 
 
 def names() -> list[str]:

@@ -15,7 +15,7 @@ import pulumi
 import pytest
 from pulumi.runtime import mocks
 
-from runcrate_iac import Cluster, Machine
+from runcrate_iac import Cluster, LocalMachines, Machine
 from runcrate_iac.errors import SpecError
 
 MADE = {
@@ -142,6 +142,15 @@ def test_faults_are_the_machines_steps(recorder: Recorder) -> None:
     _, faulty = declare(recorder, faults=[{"fault": "lie", "node": "node-1", "times": 2.0}])
     assert faulty["machines"]["spec"]["faults"] == [{"fault": "lie", "node": "node-1", "times": 2}]
     assert {step for step in sound if sound[step] != faulty[step]} == {"machines"}
+
+
+def test_faults_are_the_local_machines(recorder: Recorder) -> None:
+    """Machines of this computer without a cluster take faults as a cluster does (X8)."""
+    with ThreadPoolExecutor(1) as thread:
+        faults = [{"fault": "lie", "node": "node-1", "times": 2.0}]
+        thread.submit(_run, recorder, lambda: LocalMachines("lab", faults=faults).machines).result()
+    document = json.loads(recorder.seen["lab-pool"].inputs["stdin"])
+    assert document["spec"]["faults"] == [{"fault": "lie", "node": "node-1", "times": 2}]
 
 
 def test_a_second_declaration_is_the_same(recorder: Recorder) -> None:

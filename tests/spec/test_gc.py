@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ import psutil
 import pytest
 
 from runcrate_iac.cli import main
-from runcrate_iac.errors import Refused
+from runcrate_iac.components.documents import pool_of
+from runcrate_iac.errors import Refused, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import pool
 from runcrate_iac.machines.forgotten import judge
 from runcrate_iac.machines.local.marks import marks
 from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.machines.registry import FAULTS
+from runcrate_iac.machines.step import request_for
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
@@ -183,6 +187,19 @@ def test_a_pool_is_known_from_before_its_first_machine_to_after_its_last(home: P
     assert pool.pools() == {pool.mark(job): "organization/p/s"}
     asyncio.run(pool._release(job, source))
     assert pool.pools() == {}
+
+
+def test_a_pool_meets_its_faults(home: Path) -> None:
+    """Faults of a pool are injected; what has happened is in its own folder, not a cluster's, and goes with it (X8)."""
+    document = pool_of("demo", "organization/p/s", {"nodes": 2.0, "faults": [{"fault": "failed", "times": "always"}]})
+    job = MachinesJob.model_validate_json(document)
+    source, kept = pool.source_of(job), home / "clusters" / pool.mark(job) / FAULTS
+    with pytest.raises(StepFailed, match=r"its machine failed to start \(injected\)"):
+        asyncio.run(source.create(request_for(job.spec, pool.mark(job), time.time() + 60), 0, lambda *_: None))
+    assert kept.exists()
+    with pytest.raises(StepFailed, match=r"its machine failed to start \(injected\)"):
+        asyncio.run(pool._reserve(job, source))
+    assert (pool.pools(), kept.exists(), (home / "clusters" / "demo" / FAULTS).exists()) == ({}, False, False)
 
 
 def test_nothing_is_released_unless_told_to(home: Path, gc: Gc) -> None:
