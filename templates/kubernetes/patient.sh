@@ -1,10 +1,12 @@
-# patient COMMAND...: again where it fails, since a control plane that has just come up, or is on a slow machine, may be away
-# for a moment. Its standard input is none.
+# patient COMMAND...: again for four minutes where it fails or hangs, since a control plane that has just come up, or is on a
+# slow machine, may be away for a moment. Its standard input is none; what it said last is told.
 patient() {
-  tries=10
-  until "$@" < /dev/null; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
+  patience=$(($(date +%s) + 240))
+  until said=$(timeout 120 "$@" 2>&1 < /dev/null); do
+    if [ "$(date +%s)" -ge $patience ]; then
+      printf '%s\n' "${said:-no answer in 120 s: $*}" >&2
+      return 1
+    fi
     sleep 5
   done
 }
