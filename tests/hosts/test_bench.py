@@ -15,7 +15,7 @@ BENCH = Path(__file__).parents[2] / "bench/join.py"
 
 def test_the_bench_compares_the_join_with_its_floor() -> None:
     """The raw commands still make what the join makes, so that there is a floor to compare it with (C8)."""
-    command = [sys.executable, BENCH, "--without-ansible", "2"]
+    command = [sys.executable, str(BENCH), "--without-ansible", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "join / floor: " in done.stdout
