@@ -25,6 +25,8 @@ export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
 code=133
 while [ "$code" -eq 133 ]; do # the exit code by which nspawn says that the container rebooted
     code=0
+    # Connections that were cut keep the network of the run before alive for a minute or two, and its cable by that name
+    ip -n "$namespace" link delete "vb-$mark" 2> /dev/null || :
     nsenter --net="/run/netns/$namespace" systemd-nspawn --quiet --register=no --keep-unit --machine="$mark" \
         --directory=root --network-bridge=lan --link-journal=no --resolv-conf=off --timezone=off --boot || code=$?
 done
