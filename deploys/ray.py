@@ -120,6 +120,7 @@ def _check(here: Context) -> None:
     if not here.is_head:
         return
     nodes, gpus = here.plan.nodes, here.spec.machine.gpus
+    asked = {node.name for node in here.present.nodes}
     run = render(
         "ray/python.sh.j2",
         python=f"timeout {_TASK_SECONDS + 60} {rules.VENV}/bin/python",
@@ -128,7 +129,7 @@ def _check(here: Context) -> None:
     )
     lines = ask(_listing(here, 0) + run, _sudo=False)
     for condition in [*verdict.alive(nodes, lines, gpus), *verdict.tasks(nodes, lines)]:
-        if broken([condition]):
+        if broken([condition]) and condition.node in asked:
             _faults.setdefault(condition.node or "", condition)
         else:
             found(condition)

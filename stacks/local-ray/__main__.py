@@ -2,7 +2,14 @@ import pulumi
 
 from runcrate_iac import Cluster, read_spec
 
-spec = read_spec("cluster.yaml", name=pulumi.Config().get("name"))
+config = pulumi.Config()
+spec = read_spec(
+    "cluster.yaml",
+    name=config.get("name"),
+    nodes=config.get_int("nodes"),
+    machine=config.get_object("machine"),
+    artifacts=config.get("artifacts"),
+)
 cluster = Cluster(spec.pop("name"), spec)
 
 pulumi.export("price_per_hour_usd", cluster.price_per_hour)
