@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,11 +19,11 @@ from runcrate_iac.errors import StepFailed
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.local import LocalProvider
 from runcrate_iac.machines.local.cache import USERS
-from runcrate_iac.machines.local.container import machine, tree
+from runcrate_iac.machines.local.container import machine, network, tree
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, MachineState, plan
 from runcrate_iac.model.spec import Kind, MachineSpec
-from runcrate_iac.paths import cache_dir
+from runcrate_iac.paths import cache_dir, machines_dir
 from runcrate_iac.render import render
 from tests.hosts.conftest import Cluster, Computer
 from tests.machines import listed, release, reserve, until
@@ -296,6 +297,24 @@ def test_no_process_of_a_killed_container_lives_on(request_of_one: Reservation) 
     os.kill(int((Path(made.log or "").parent / "pid").read_text()), signal.SIGKILL)
     until(lambda: not [trace for trace in traces(later.cluster_id) if trace.startswith("process")], "all are gone", 10)
     assert listed(provider, request_of_one.cluster_id)[0].state is MachineState.STOPPED
+
+
+def test_a_killed_container_starts_again_though_a_connection_of_it_lives_on(request_of_one: Reservation) -> None:
+    """Data that nobody took keeps the network of the killed one alive for minutes; it starts again at once (F20)."""
+    provider = LocalProvider()
+    later = request_of_one.model_copy(update={"deadline": time.time() + 300})
+    (made,) = reserve(provider, later, quiet)
+    here = str(network.SUBNETS[int((machines_dir(later.cluster_id) / "subnet").read_text())][1])
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-i", str(made.identity_file)]
+    with socket.create_server((here, 0)) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        send = f"bash -c 'cat /dev/zero > /dev/tcp/{here}/{server.getsockname()[1]}'"
+        with subprocess.Popen(["ssh", *options, f"{made.user}@{made.host}", send]), server.accept()[0] as reader:
+            assert reader.recv(1) == b"\0"
+            os.kill(int((Path(made.log or "").parent / "pid").read_text()), signal.SIGKILL)
+            until(lambda: listed(provider, later.cluster_id)[0].state is MachineState.STOPPED, "it is stopped")
+            reserve(provider, later, quiet)
+    assert listed(provider, later.cluster_id)[0].state is MachineState.RUNNING
 
 
 def test_down_leaves_nothing_of_containers(box: Cluster) -> None:
