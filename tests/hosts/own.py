@@ -56,6 +56,7 @@ class Own:
     given: list[Mapping[str, Any]]
     folder: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    artifacts: Path | None = None
 
     def start(self, module: str, verb: str, document: str) -> subprocess.Popen[str]:
         """Start a step's process, in a group of its own, as Pulumi does."""
@@ -95,6 +96,8 @@ class Own:
 
     def _spec(self, nodes: int, seconds: int, software: str) -> ClusterSpec:
         fields = {"machine": MACHINE, "join_timeout": seconds, "software": software}
+        if self.artifacts:
+            fields["artifacts"] = str(self.artifacts)
         return documents.spec_of(self.name, {"nodes": nodes, "machines": self.given[:nodes], **fields})
 
     def news(self) -> str:

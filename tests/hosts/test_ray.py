@@ -10,10 +10,12 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from runcrate_iac import paths
 from runcrate_iac.artifacts.build.fill import fill
@@ -25,12 +27,37 @@ from runcrate_iac.model.versions import NODE_PYTHON, RAY
 from runcrate_iac.provision.job import Job
 from runcrate_iac.provision.run import log_file, run
 from tests.hosts.conftest import Cluster, Computer, answers
+from tests.hosts.own import LOOK, changes, lent
 from tests.machines import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.skipif(os.geteuid() != 0, reason="containers need root")]
 
 FAN_OUT = (Path(__file__).parents[2] / "examples/ray/fan_out.py").read_text()
 SHAPE = {"kind": "container", "gpu": "H100", "gpus": 4}
+
+BEATS = """
+import os, time, ray
+ray.init()
+
+@ray.remote(num_gpus=1, scheduling_strategy="SPREAD")
+class Actor:
+    def where(self):
+        return ray.util.get_node_ip_address(), os.getpid()
+
+actors = [Actor.remote() for _ in range(2)]
+while True:
+    print("actors", ray.get([actor.where.remote() for actor in actors]), flush=True)
+    time.sleep(0.5)
+"""
+"""A job without an end: two actors, on two nodes, that say where they are and as which process."""
+TRACES = r"""
+find /opt /tmp /home /root /dev/shm /var/lib/runcrate-ray ! -path '*/systemd-private-*' ! -path '*/pymp-*' \
+  -printf '%p %y %m %u:%g %l\n' 2> /dev/null | sort
+cat /etc/passwd /etc/group
+ps -eo user,args --no-headers | grep -Ev ' (\(sd-pam\)|.*/systemd --user)$' | sort
+"""
+"""Where Ray and its jobs leave something, in addition to LOOK. pymp-*: what Python's own multiprocessing leaves where its
+process is killed; a login's own processes end some seconds after it."""
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +205,44 @@ def test_everything_is_back_by_itself(rays: Cluster, artifacts: Path, node: str,
     until(lambda: is_whole(rays), "both nodes are back")
     assert step(rays, artifacts, Step.CHECK).ok
     assert rays.ssh(node, "systemctl --failed --no-legend") == ""
+
+
+def test_a_cluster_grows_under_a_job(rays: Cluster, forward: str) -> None:
+    """From 2 to 3 nodes: actors and services of the old ones go on, and the ledger has the new one's moment (C11)."""
+    computer, unit = rays.computer, "systemctl show -P InvocationID runcrate-ray"
+    before = [rays.ssh(node.name, unit) for node in rays.plan.nodes]
+    job = ask(f"{forward}/api/jobs/", {"entrypoint": f"python -c {shlex.quote(BEATS)}"})["submission_id"]
+    until(lambda: len(beats(forward, job)) > 1, "the actors run", 120)
+    document = yaml.safe_load((computer.home / "rays.yaml").read_text()) | {"nodes": 3}
+    done = computer.run("up", computer.spec(**document), "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = len(beats(forward, job))
+    until(lambda: len(beats(forward, job)) > seen, "the actors go on", 60)
+    assert len(set(beats(forward, job))) == 1, "the actors are others"
+    assert before == [rays.ssh(node.name, unit) for node in rays.plan.nodes]
+    assert "/12.0 GPU" in rays.ssh("node-2", "ray status")
+    told = json.loads(computer.run("events", "rays", "--json").stdout)
+    assert [one["data"]["node"] for one in told if one["type"] == "node_joined"] == ["node-2"]
+    assert "nothing to change" in computer.run("up", computer.spec(**document), "--yes").stdout
+
+
+def beats(url: str, job: str) -> list[str]:
+    """What the actors answered, each time."""
+    return re.findall(r"^actors (\[\(.*)$", ask(f"{url}/api/jobs/{job}/logs")["logs"], re.MULTILINE)
+
+
+def test_ones_own_machines_are_left_without_a_trace_of_ray(
+    any_computer: Computer, artifacts: Path, tmp_path: Path
+) -> None:
+    """Leaving ends Ray and what its jobs started; its environment, files, units and ports are gone (C7, C22)."""
+    with lent("ownrays", 2, any_computer, tmp_path) as machines:
+        own = replace(machines, artifacts=artifacts)
+        before = own.each(LOOK + TRACES)
+        document = own.reserve(seconds=300, software="ray")
+        for wanted in (Step.JOIN, Step.SOFTWARE):
+            own.run("provision", wanted, document(wanted))
+        submit = "ray job submit --no-wait --address http://node-0:8265 --"
+        own.shell(0, f"runuser -u runcrate -- {submit} setsid sleep 1000")
+        until(lambda: own.shell(0, "pgrep -fx 'sleep 1000' || :"), "the job runs")
+        own.run("provision", "leave", document(Step.JOIN))
+        assert changes(before, own.each(LOOK + TRACES)) == []
