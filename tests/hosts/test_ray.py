@@ -56,8 +56,8 @@ find /opt /tmp /home /root /dev/shm /var/lib/runcrate-ray ! -path '*/systemd-pri
 cat /etc/passwd /etc/group
 ps -eo user,args --no-headers | grep -Ev ' (\(sd-pam\)|.*/systemd --user)$' | sort
 """
-"""Where Ray and its jobs leave something, in addition to LOOK. pymp-*: what Python's multiprocessing leaves where a process
-is killed; a login's own processes end some seconds after it."""
+"""Where Ray and its jobs leave something, in addition to LOOK. pymp-*: what multiprocessing of a killed Python leaves;
+a login's own processes end some seconds after it."""
 
 
 @pytest.fixture(scope="module")

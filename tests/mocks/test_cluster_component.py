@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import runpy
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ MADE = {
     "price_per_hour": {"usd": "5.000000"},
     "machines": [{"index": i, "id": f"m{i}", "host": f"192.0.2.{i}"} for i in range(2)],
 }
+STACKS = Path(__file__).parents[2] / "stacks"
 
 
 class Recorder(mocks.Mocks):
@@ -188,3 +190,21 @@ def test_a_script_that_is_not_there_fails_the_program(recorder: Recorder) -> Non
     with pytest.raises(SpecError, match=r"setup: /nowhere/setup\.sh"):
         declare(recorder, setup="/nowhere/setup.sh")
     assert "demo-machines" not in recorder.seen
+
+
+@pytest.mark.parametrize("stack", sorted(path.name for path in STACKS.iterdir()))
+def test_a_stack_takes_pulumi_configuration(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
+    """`pulumi config set` gives a ready stack another name, number of nodes and machine (C24)."""
+    monkeypatch.chdir(STACKS / stack)
+    machine = {"cpus": 2, "memory": "4GiB", "gpus": 2}
+    told = {"name": "mine", "nodes": "3", "machine": json.dumps(machine)}
+
+    def program() -> None:
+        pulumi.runtime.set_all_config({f"lab:{key}": value for key, value in told.items()})
+        runpy.run_path("__main__.py")
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_run, recorder, program).result()
+    spec = json.loads(recorder.seen["mine-machines"].inputs["stdin"])["spec"]
+    assert (spec["nodes"], spec["machine"]["gpus"], spec["machine"]["memory"]) == (3, 2, 4 * 2**30)
+    assert spec["software"] == stack.removeprefix("local-")
