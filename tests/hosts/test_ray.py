@@ -54,7 +54,8 @@ TRACES = r"""
 find /opt /tmp /home /root /dev/shm /var/lib/runcrate-ray ! -path '*/systemd-private-*' ! -path '*/pymp-*' \
   -printf '%p %y %m %u:%g %l\n' 2> /dev/null | sort
 cat /etc/passwd /etc/group
-ps -eo user,args --no-headers | grep -Ev ' (\(sd-pam\)|.*/systemd --user)$' | sort
+processes=$(ps -eo user,args --no-headers)
+echo "$processes" | grep -Ev ' (\(sd-pam\)|.*/systemd --user)$' | sort
 """
 """Where Ray and its jobs leave something, in addition to LOOK. pymp-*: what multiprocessing of a killed Python leaves;
 a login's own processes end some seconds after it."""
