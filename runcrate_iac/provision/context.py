@@ -36,7 +36,7 @@ class Context(NamedTuple):
 def cluster() -> Context:
     """The cluster of the current host.
 
-    Reads host data ``runcrate_spec`` and ``runcrate_plan`` (documents of the two models) and ``runcrate_index``;
+    Reads host data ``runcrate_spec`` and ``runcrate_plan`` (the two models, or their documents) and ``runcrate_index``;
     an inventory for the pyinfra command line carries the same three. And ``runcrate_new``, where there is any.
     """
     plan = NetworkPlan.model_validate(host.data.runcrate_plan)

@@ -72,10 +72,14 @@ def to_join(plan: NetworkPlan, states: Mapping[int, State]) -> list[str]:
     ]
 
 
-def services(*, head: bool, gpus_simulated: bool) -> list[str]:
-    """The units of ours that run beside a node's kubelet."""
-    gpus = ["runcrate-gpus.service"] if gpus_simulated else []
-    return gpus + (["runcrate-volumes@claims.service", "runcrate-volumes@released.service"] if head else [])
+def services(*, head: bool, gpus_simulated: bool) -> dict[str, list[str]]:
+    """The units of ours that run beside a node's kubelet, each with the files that it was started from."""
+    gpus = ["/etc/systemd/system/runcrate-gpus.service", "/usr/local/lib/runcrate/simulated-gpus"]
+    volumes = ["/etc/systemd/system/runcrate-volumes@.service", "/usr/local/lib/runcrate/volumes"]
+    watched = ("claims", "released") if head else ()
+    return ({"runcrate-gpus.service": gpus} if gpus_simulated else {}) | {
+        f"runcrate-volumes@{what}.service": volumes for what in watched
+    }
 
 
 def ready(nodes: Iterable[Node], lines: Sequence[str], gpus: int) -> list[Condition]:

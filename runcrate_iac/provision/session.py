@@ -206,8 +206,8 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
     if machine.identity_file:
         connection["ssh_key"] = str(Path(machine.identity_file).expanduser())
     return {
-        "runcrate_spec": job.spec.model_dump(mode="json"),
-        "runcrate_plan": job.plan.model_dump(mode="json"),
+        "runcrate_spec": job.spec,
+        "runcrate_plan": job.plan,
         "runcrate_index": node.index,
         "runcrate_cluster_id": job.cluster_id,
         "runcrate_script": job.script,
