@@ -88,6 +88,7 @@ class Floor:
         plan = self.plan
         keys = {peer.name: self.met[peer.index].wireguard for peer in plan.nodes}
         values = {"plan": plan, "node": node, "mtu": 1420, "public_keys": keys, "ssh_ports": [22], "routed": {}}
+        values["peer_ssh_ports"] = dict.fromkeys(range(len(plan.nodes)), 22)
         known = "".join(f"{peer.name},{peer.address} {self.met[peer.index].host_keys[0]}\n" for peer in plan.nodes)
         accounts = "".join(f"{self.met[peer.index].accounts[0].public_key}\n" for peer in plan.nodes)
         units = "/etc/systemd/system"

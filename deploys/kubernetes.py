@@ -46,7 +46,7 @@ def kubernetes() -> None:
     """Install, make the control plane, join the workers, and wait until each node is Ready with its GPUs."""
     here = cluster()
     packages = {codename: one.kubernetes for codename, one in PACKAGES.items()}
-    text = render("kubernetes/prepare.sh.j2", node=here.node, packages=packages)
+    text = render("kubernetes/prepare.sh.j2", node=here.node, packages=packages, gpu_runtime=rules.GPU_RUNTIME)
     text += files(*_files(here)) + render("kubernetes/runtime.sh.j2")
     converge(name="packages and container runtime", text=text)
     python.call(name="binaries, images, control plane", function=_start, here=here)
@@ -95,7 +95,7 @@ def _start(here: Context) -> None:
     )
     if here.is_head:
         waiting(here.node.name, "kubeadm init")
-        text += render("kubernetes/init.sh.j2", users=_users(here))
+        text += render("kubernetes/init.sh.j2", users=_users(here), spec=here.spec)
     converge(name="control plane", text=text)
 
 
@@ -133,6 +133,8 @@ def _join(here: Context) -> None:
         waiting(here.node.name, "kubeadm join")
         configuration = render("kubernetes/join.yaml.j2", **verdict.values(here.spec, here.plan, here.node), **_secret)
         converge(name="join", text=render("kubernetes/join.sh.j2", configuration=configuration))
+    elif here.node.name in verdict.forgotten(here.plan, _state):
+        converge(name="register again", text="run systemctl restart kubelet.service")
     services = verdict.services(head=here.is_head, gpus_simulated=here.node.machine.gpus_simulated)
     text = render("kubernetes/services.sh.j2", services=services, is_head=here.is_head)
     converge(name="GPUs and volumes", text=text)
@@ -165,8 +167,8 @@ def check() -> None:
 def _check(here: Context) -> None:
     if not here.is_head:
         return
-    plan, gpus = here.plan, here.spec.machine.gpus
-    for condition in verdict.ready(plan.nodes, ask(_wait_text(here, 1)), gpus):
+    plan, gpus = here.present, here.spec.machine.gpus
+    for condition in verdict.ready(here.plan.nodes, ask(_wait_text(here, 1)), gpus):
         found(condition)
     namespace = f"runcrate-check-{uuid.uuid4().hex[:8]}"
     manifest = render("kubernetes/check.yaml.j2", plan=plan, namespace=namespace, gpu=rules.GPU, pause=rules.PAUSE)

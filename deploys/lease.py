@@ -12,6 +12,7 @@ from pyinfra import host
 from pyinfra.api.deploy import deploy
 
 from runcrate_iac.machines.lease import TIMER
+from runcrate_iac.model.kubernetes import POD_NETWORK
 from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import File, converge, files, script
 from runcrate_iac.render import render
@@ -33,8 +34,9 @@ def arm() -> None:
         script(name="arm the lease", text="", differs=False)
         return
     seconds = max(1, round(host.data.runcrate_lease - time.time())) + MARGIN
+    leave = render("lease/leave.sh.j2", plan=here.plan, node=here.node, pod_network=POD_NETWORK)
     wanted = [
-        File("/usr/local/lib/runcrate/leave", render("lease/leave.sh.j2", plan=here.plan, node=here.node), mode="755"),
+        File("/usr/local/lib/runcrate/leave", leave, mode="755"),
         File("/var/lib/runcrate/cluster", f"{host.data.runcrate_cluster_id}\n"),
         File(f"{_UNITS}/runcrate-leave.service", render("lease/runcrate-leave.service")),
         File(f"{_UNITS}/runcrate-leave.timer", render("lease/runcrate-leave.timer.j2", seconds=seconds)),

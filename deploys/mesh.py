@@ -13,7 +13,7 @@ from runcrate_iac.model.kubernetes import POD_NETWORK, SERVICE_NETWORK, routed
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
 from runcrate_iac.provision.meet import Met, parse, refusals
-from runcrate_iac.provision.remote import File, ask, converge, know, put
+from runcrate_iac.provision.remote import File, converge, converge_then_ask, know, put
 from runcrate_iac.provision.trust import trusted
 from runcrate_iac.render import render
 
@@ -32,10 +32,7 @@ class CannotJoin(Exception):
 def mesh() -> None:
     """Join the current node to the private network, with the firewall and SSH between the nodes."""
     here = cluster()
-    values = {"node": here.node, "interface": here.plan.interface, "users": _users(here)}
-    # The first step that installs packages, perhaps through a proxy whose authority is among these.
-    converge(name="keys", text=trusted(here.spec) + render("network/keys.sh.j2", packages=_PACKAGES, **values))
-    python.call(name="meet the other nodes", function=_meet, here=here)
+    python.call(name="keys", function=_meet, here=here)
     python.call(name="WireGuard, firewall, SSH", function=_configure, here=here)
 
 
@@ -45,8 +42,10 @@ def _users(here: Context) -> list[str]:
 
 def _meet(here: Context) -> None:
     peers = [node.endpoint.rpartition(":")[0].strip("[]") for node in here.plan.nodes if node != here.node]
-    text = render("network/meet.sh.j2", interface=here.plan.interface, users=_users(here), peers=peers)
-    _met[here.node.index] = parse(ask(text))
+    values = {"node": here.node, "interface": here.plan.interface, "users": _users(here), "peers": peers}
+    # The first step that installs packages, perhaps through a proxy whose authority is among these.
+    text = trusted(here.spec) + render("network/keys.sh.j2", packages=_PACKAGES, **values)
+    _met[here.node.index] = parse(converge_then_ask("keys", text, render("network/meet.sh.j2", **values)))
 
 
 def _configure(here: Context) -> None:
@@ -65,6 +64,7 @@ def _configure(here: Context) -> None:
         "mtu": mtu,
         "public_keys": public_keys,
         "ssh_ports": sorted({22, mine.ssh_port}),
+        "peer_ssh_ports": {index: met.ssh_port for index, met in _met.items()},
         "routed": routed(here.spec.software, plan.nodes),
         "pod_network": POD_NETWORK,
         "service_network": SERVICE_NETWORK,

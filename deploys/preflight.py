@@ -13,11 +13,12 @@ from pyinfra.operations import python
 
 from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.kubernetes import networks
+from runcrate_iac.model.storage import has_shared_folder
 from runcrate_iac.provision import clock
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.facts import Facts, parse
 from runcrate_iac.provision.findings import found, waiting
-from runcrate_iac.provision.preflight import containers, no_shell, refusals, slower, unfit_ids
+from runcrate_iac.provision.preflight import no_shell, refusals, slower, unfit_ids
 from runcrate_iac.provision.remote import File, files, hear, script
 from runcrate_iac.render import render
 
@@ -44,7 +45,7 @@ def preflight() -> None:
 
 def _look(here: Context) -> None:
     before = time.time()
-    lines = hear(render("checks/preflight.sh.j2", node=here.node))
+    lines = hear(render("checks/preflight.sh.j2", node=here.node, shared_folder=has_shared_folder(here.spec.machine)))
     facts = parse(lines, (before + time.time()) / 2, networks(here.spec.software))
     if facts is None:
         found(no_shell(here.node, lines))
@@ -57,8 +58,7 @@ def _compare(here: Context) -> None:
         found(news)
         waiting(here.node.name, news.message)
     if not _refusals:
-        kinds = containers(here.plan, here.spec.software, _facts)
-        _refusals.append([*refusals(here.plan, here.spec.machine, _facts, here.trusted), *kinds])
+        _refusals.append(refusals(here.plan, here.spec, _facts, here.trusted))
     wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)

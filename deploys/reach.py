@@ -12,6 +12,7 @@ from runcrate_iac.provision.clock import disagreement
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found, waiting
 from runcrate_iac.provision.reach import (
+    SMALLEST,
     Probe,
     faults,
     firewalled,
@@ -97,7 +98,8 @@ def _fit(here: Context) -> None:
 def _narrow(here: Context) -> None:
     mtu = fitting_mtu(_probes)
     text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
-    script(name=f"packets of {mtu} bytes", text=text, differs=mtu < _probes[here.node.index].mtu)
+    differs = SMALLEST <= mtu < _probes[here.node.index].mtu
+    script(name=f"packets of {mtu} bytes", text=text, differs=differs)
 
 
 def _probe_again(here: Context) -> None:

@@ -36,6 +36,9 @@ IDLE = timedelta(minutes=10)
 ASK_AGAIN = timedelta(minutes=5)
 """How long a program uses the credentials before it asks for them again, and finds the connection open."""
 TIMEOUT = 60
+_ADMIN = "/etc/kubernetes/admin.conf"
+_READ = f"sh -c 'cat {_ADMIN} 2> /dev/null || sudo -n cat {_ADMIN}'"
+"""Not the login user's own file, which may have other clusters in it. Every login shell reads these quotes (F29)."""
 
 
 def kubeconfig(
@@ -92,7 +95,7 @@ def _admin(name: str, port: int) -> dict[str, Any]:
         "LocalForward": f"127.0.0.1:{port} {private_address(0)}:{PORT}",
     }
     words = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
-    command = call(name, node_name(0), words, ["cat .kube/config"])
+    command = call(name, node_name(0), words, [_READ])
     # Not a pipe: the connection that stays open keeps it open too.
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
@@ -116,7 +119,7 @@ def _admin(name: str, port: int) -> dict[str, Any]:
     # What a login shell prints stands before it (F29).
     _, first, rest = done.stdout.partition("apiVersion:")
     if not first:
-        raise _no_credentials(name, "its .kube/config is no kubeconfig")
+        raise _no_credentials(name, f"{_ADMIN} is no kubeconfig")
     admin: dict[str, Any] = yaml.safe_load(first + rest)
     return admin
 

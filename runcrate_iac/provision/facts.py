@@ -72,6 +72,12 @@ class Facts(Model):
     """Those of ``/``, of ``/var`` and of the login user's home folder, in this order."""
     taken: tuple[str, ...] = ()
     """Interfaces that use the cluster's networks already, with how."""
+    exports: tuple[str, ...] = ()
+    """Folders that it exports by NFS."""
+    nfs3: tuple[str, ...] = ()
+    """Where it has mounts by NFS 3, which needs rpcbind and statd."""
+    slurm: tuple[str, ...] = ()
+    """Slurm's daemons that run."""
     locked: str = ""
     """Who holds a lock of the package manager."""
 
@@ -107,6 +113,9 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         gpus=tuple(told["gpu"]),
         disks=tuple(_disk(rest) for rest in told["disk"]),
         taken=tuple(filter(None, (_taken(route, networks) for route in told["route"]))),
+        exports=tuple(told["exports"]),
+        nfs3=tuple(told["nfs3"]),
+        slurm=tuple(told["runs"]),
         locked=one.get("locked", ""),
     )
 

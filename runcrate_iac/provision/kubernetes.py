@@ -27,6 +27,8 @@ class State(Model):
     """The checksum of the cluster's certificate authority; empty where there is none."""
     images: dict[str, str]
     """Archives that were imported, by name: their SHA-256."""
+    nodes: frozenset[str] = frozenset()
+    """On the head, the nodes that Kubernetes has; none where it did not say."""
 
 
 def parse(lines: Sequence[str]) -> State:
@@ -34,7 +36,8 @@ def parse(lines: Sequence[str]) -> State:
     words = [line.split() for line in lines]
     one = {word: rest[0] for word, *rest in words if rest}
     images = {rest[0].removesuffix(".imported"): rest[1] for word, *rest in words if word == "image"}
-    return State(mtu=int(one["mtu"]), done="done" in one, ca=one.get("ca", ""), images=images)
+    nodes = frozenset(rest[0] for word, *rest in words if word == "node" and rest)
+    return State(mtu=int(one["mtu"]), done="done" in one, ca=one.get("ca", ""), images=images, nodes=nodes)
 
 
 def secret(lines: Sequence[str]) -> dict[str, str]:
@@ -58,6 +61,7 @@ def values(spec: ClusterSpec, plan: NetworkPlan, node: Node) -> dict[str, object
         "gpus_simulated": node.machine.gpus_simulated,
         "pause": rules.PAUSE,
         "device_plugin": rules.DEVICE_PLUGIN,
+        "gpu_runtime": rules.GPU_RUNTIME,
         "seconds": KUBEADM_SECONDS,
     }
 
@@ -70,6 +74,12 @@ def to_join(plan: NetworkPlan, states: Mapping[int, State]) -> list[str]:
         for node in plan.nodes[1:]
         if not head.done or not states[node.index].done or states[node.index].ca != head.ca
     ]
+
+
+def forgotten(plan: NetworkPlan, states: Mapping[int, State]) -> list[str]:
+    """The nodes that have joined and that Kubernetes has no more, since somebody deleted them; a kubelet isn't told."""
+    known, away = states[0].nodes, to_join(plan, states)
+    return [node.name for node in plan.nodes if known and node.name not in known and node.name not in away]
 
 
 def services(*, head: bool, gpus_simulated: bool) -> dict[str, list[str]]:

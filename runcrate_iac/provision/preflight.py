@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runcrate_iac.model.conditions import Condition, Status, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.packages import PACKAGES
-from runcrate_iac.model.spec import GIB, MachineSpec, Software
+from runcrate_iac.model.spec import GIB, ClusterSpec, MachineSpec, Software
 from runcrate_iac.provision.facts import Facts
 
 ROOM = 3 * GIB // 2
@@ -49,20 +49,22 @@ _TRAITS = (
 )
 
 
-def refusals(plan: NetworkPlan, machine: MachineSpec, facts: All, trusted: frozenset[int]) -> list[Condition]:
+def refusals(plan: NetworkPlan, spec: ClusterSpec, facts: All, trusted: frozenset[int]) -> list[Condition]:
     """Everything that keeps a machine out, each with node, fact and remedy; empty where all can join.
 
     ``trusted``: the nodes, by index, that the others have to be like.
     """
     return [
-        *(condition for node in plan.nodes for condition in _alone(node, facts[node.index], machine)),
+        *(condition for node in plan.nodes for condition in _alone(node, facts[node.index], spec.machine)),
+        *_containers(plan, spec.software, facts),
+        *(condition for node in plan.nodes for condition in _in_use(node, facts[node.index], spec.software)),
         *_differences(plan, facts, trusted),
         *_equal_host_keys(plan, facts),
         *_shared_homes(plan, facts),
     ]
 
 
-def containers(plan: NetworkPlan, software: Software, facts: All) -> list[Condition]:
+def _containers(plan: NetworkPlan, software: Software, facts: All) -> list[Condition]:
     """The machines that can't run this software, whatever the spec calls them: containers no Kubernetes (C17)."""
     if software is not Software.KUBERNETES:
         return []
@@ -70,6 +72,21 @@ def containers(plan: NetworkPlan, software: Software, facts: All) -> list[Condit
     why = "is a container, and a kubelet needs a kernel of its own (C17)"
     remedy = "use virtual machines or bare metal for `software: kubernetes`, or other software"
     return [not_joined(name, "IsContainer", f"{name} {why}", remedy) for name in names]
+
+
+def _in_use(node: Node, facts: Facts, software: Software) -> Iterator[Condition]:
+    """What the machine does for others already, and could do no more as a node."""
+    if facts.joined:
+        return
+    if facts.exports and node.index == 0:
+        fact = f"{node.name} exports {', '.join(facts.exports)} by NFS, and a head's NFS serves the cluster alone"
+        yield not_joined(node.name, "NfsInUse", fact, "use another machine as node 0, or remove that from /etc/exports")
+    if facts.nfs3:
+        fact = f"{node.name} has mounts by NFS 3, whose helpers a node stops: {', '.join(facts.nfs3)}"
+        yield not_joined(node.name, "NfsInUse", fact, "mount them by NFS 4 (`vers=4.2`), or unmount them")
+    if facts.slurm and software is Software.SLURM:
+        fact = f"{node.name} is in another Slurm cluster, for which it runs {' and '.join(facts.slurm)}"
+        yield not_joined(node.name, "SlurmInUse", fact, "stop it and disable it, or use another machine")
 
 
 def no_shell(node: Node, lines: list[str]) -> Condition:

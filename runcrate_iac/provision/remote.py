@@ -19,6 +19,8 @@ from runcrate_iac.render import render
 
 MARKER = "--- runcrate-iac ---"
 """The line that a script begins with: what stands before it a login shell's start-up files have printed (F29)."""
+ANSWER = "--- answer ---"
+"""The line after which a script that has changed things tells what it was asked."""
 
 
 class File(NamedTuple):
@@ -109,6 +111,19 @@ def converge(text: str) -> Generator[StringCommand]:
         host.noop("nothing differs")
         return
     yield ConvergeCommand("sh -s", _stdin=_script(text))
+
+
+def converge_then_ask(name: str, text: str, question: str) -> list[str]:
+    """:func:`converge`, and in the same command :func:`ask`; for a ``python.call``, since it waits for the answer."""
+    done = converge(name=name, text=f"{text}\necho '{ANSWER}'\n{question}")
+    lines = after_marker(done.stdout_lines)
+    return lines[lines.index(ANSWER) + 1 :]
+
+
+def differed(output: list[str]) -> list[str]:
+    """What a script of :func:`converge` changed, by its output."""
+    lines = after_marker(output)
+    return lines[: lines.index(ANSWER)] if ANSWER in lines else lines
 
 
 def after_marker(output: list[str]) -> list[str]:

@@ -33,7 +33,7 @@ from runcrate_iac.provision.busy import Busy
 from runcrate_iac.provision.emit import Emitter
 from runcrate_iac.provision.findings import collected, found, on_waiting
 from runcrate_iac.provision.job import Job
-from runcrate_iac.provision.remote import ConvergeCommand, after_marker
+from runcrate_iac.provision.remote import ConvergeCommand, differed
 from runcrate_iac.provision.tell import LastWords, Tell
 from runcrate_iac.provision.waits import TYPES, Waits
 
@@ -188,10 +188,10 @@ def _changes(host: Host, meta: OperationMeta) -> bool:
     commands = [command for command in meta._commands or [] if not isinstance(command, FunctionCommand)]  # noqa: SLF001
     if not commands or not all(isinstance(command, ConvergeCommand) for command in commands):
         return bool(commands)
-    differed = after_marker(meta.stdout_lines)
-    if differed:
-        host.log(f"changed: {', '.join(differed)}")
-    return bool(differed)
+    changes = differed(meta.stdout_lines)
+    if changes:
+        host.log(f"changed: {', '.join(changes)}")
+    return bool(changes)
 
 
 def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:

@@ -6,3 +6,6 @@ echo "mtu $mtu"
 for file in /var/lib/runcrate/images/*.imported; do
   [ ! -e "$file" ] || { read -r sum < "$file" && echo "image ${file##*/} $sum"; }
 done
+if [ -e /etc/kubernetes/runcrate ] && [ -e /etc/kubernetes/admin.conf ]; then
+  timeout 60 kubectl --kubeconfig /etc/kubernetes/admin.conf get nodes -o name 2> /dev/null | sed 's|^node/|node |'
+fi

@@ -67,7 +67,8 @@ for my $pause (0.2, 0.3, 0.5, (1) x ($seconds - 1)) {
 }
 for (1 .. 3) {
   for my $peer (keys %missing) {
-    send_to($peer, $_) for 1 .. $#sizes;
+    # The full one too: a tunnel that comes back only now would else be taken for a narrow one.
+    send_to($peer, $_) for 0 .. $#sizes;
   }
   hear(1, \%missing);
 }

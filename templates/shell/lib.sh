@@ -132,6 +132,11 @@ packages() {
 
 install_packages() {
   apt_get install "$@" && return
+  # What a power cut broke off.
+  if [ -n "$(dpkg --audit)" ] || [ -n "$(ls /var/lib/dpkg/updates)" ]; then
+    DEBIAN_FRONTEND=noninteractive dpkg --force-confdef --force-confold --configure -a 1>&2 < /dev/null || :
+    apt_get install "$@" && return
+  fi
   # The lists are missing or old. Their lock has no waiting of its own; any other failure may be of a source that isn't
   # needed here, and the install says whether it is.
   tries=90

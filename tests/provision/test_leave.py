@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runcrate_iac.model.kubernetes import POD_NETWORK
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.provision import leave
 from runcrate_iac.provision.remote import File, files
@@ -47,7 +48,8 @@ class Here:
         (before / "hostname").write_text("box\n")
         self.file("/var/lib/runcrate/cluster").write_text("t-1\n")
         leave = self.file("/usr/local/lib/runcrate/leave")
-        leave.write_text(self.moved(render("lease/leave.sh.j2", plan=network(), node=network().nodes[1])))
+        values = {"plan": network(), "node": network().nodes[1], "pod_network": POD_NETWORK}
+        leave.write_text(self.moved(render("lease/leave.sh.j2", **values)))
         self.leaves = leave
 
     def file(self, path: str) -> Path:
@@ -231,8 +233,9 @@ def test_a_machine_that_does_not_answer_is_named_and_left(
     assert "sudo /usr/local/lib/runcrate/leave" in said["node-2"]
 
 
-def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here) -> None:
-    """Where ufw and firewalld are on, they open WireGuard's port and its interface; leaving closes both (F25, C22)."""
+@pytest.mark.parametrize("pods", [False, True])
+def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here, pods: bool) -> None:
+    """ufw and firewalld, where they are on, let the mesh and pods in until a machine leaves (C6, C22, F25)."""
     programs = {
         "ufw": "echo ufw $* >> {log}",
         "firewall-cmd": "echo firewall-cmd $* >> {log}",
@@ -246,22 +249,30 @@ def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here)
     here.file("/etc/ufw/ufw.conf").write_text("ENABLED=yes\n")
     here.file("/etc/firewalld/zones/trusted.xml").parent.with_name("firewalld.conf").touch()
     before = here.look()
-    values = {"users": [], "known_hosts": [], "units": [], "node": network().nodes[1]}
-    text = render("network/configure.sh.j2", plan=network(), **values)
-    text = text[text.index("# Firewalls of the site's own") : text.index("start=\n")]
+    values = {"users": [], "known_hosts": [], "units": [], "node": network().nodes[1], "pod_network": POD_NETWORK}
+    text = render(
+        "network/configure.sh.j2", plan=network(), routed={"node-0": "10.78.0.0/24"} if pods else {}, **values
+    )
+    text = text[text.index("# Firewalls of the site's own") : text.index("start= ")]
     here.shell(text)
-    both = ["", "--permanent "]
+    ufw = ["allow 51820/udp", "allow in on wg-runcrate"]
+    ufw_pods = [f"{how} {POD_NETWORK}" for how in ("allow from", "route allow from", "route allow to") if pods]
+    firewalld = ["port=51820/udp", "interface=wg-runcrate", *([f"source={POD_NETWORK}"] if pods else [])]
+
+    def told(word: str, what: str) -> str:
+        zone = "" if what.startswith("port") else "--zone=trusted "
+        return f"{zone}--{word}-{what}"
+
+    adding = [told("change" if "interface" in what else "add", what) for what in firewalld]
     assert log.read_text().splitlines() == [
-        "ufw allow 51820/udp",
-        "ufw allow in on wg-runcrate",
-        *(
-            f"firewall-cmd {how}{what}"
-            for how in both
-            for what in ("--add-port=51820/udp", "--zone=trusted --change-interface=wg-runcrate")
-        ),
+        *(f"ufw {how}" for how in [*ufw, *ufw_pods]),
+        *(f"firewall-cmd {when}{what}" for what in adding for when in ("", "--permanent ")),
     ]
-    here.file("/etc/ufw/user.rules").write_text("### tuple ### allow any any 0.0.0.0/0 any 0.0.0.0/0 in_wg-runcrate\n")
-    here.file("/etc/firewalld/zones/trusted.xml").write_text('<interface name="wg-runcrate"/>\n')
+    here.file("/etc/ufw/user.rules").write_text(
+        "### tuple ### allow any any 0.0.0.0/0 any 0.0.0.0/0 in_wg-runcrate\n"
+        f"### tuple ### route:allow any any {POD_NETWORK} any 0.0.0.0/0 in\n"
+    )
+    here.file("/etc/firewalld/zones/trusted.xml").write_text(f'<interface name="wg-runcrate"/><x a="{POD_NETWORK}"/>\n')
     log.unlink()
     here.shell(text)
     assert not log.exists()
@@ -269,13 +280,10 @@ def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here)
         here.file(rules).unlink()
     done = here.leave()
     assert (done.returncode, done.stderr) == (0, "")
+    removing = [told("remove", what) for what in firewalld]
+    deleting = [f"route delete {how[6:]}" if how.startswith("route") else f"delete {how}" for how in [*ufw, *ufw_pods]]
     assert log.read_text().splitlines() == [
-        "ufw delete allow 51820/udp",
-        "ufw delete allow in on wg-runcrate",
-        *(
-            f"firewall-cmd {how}{what}"
-            for how in both
-            for what in ("--remove-port=51820/udp", "--zone=trusted --remove-interface=wg-runcrate")
-        ),
+        *(f"ufw {how}" for how in deleting),
+        *(f"firewall-cmd {when}{what}" for when in ("", "--permanent ") for what in removing),
     ]
     assert here.look() == before

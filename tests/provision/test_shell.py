@@ -180,13 +180,15 @@ def test_the_shell_takes_every_script_of_the_join() -> None:
         "names.sh.j2": {},
         "keys.sh.j2": {"packages": ["wireguard-tools"]},
         "meet.sh.j2": {"peers": ["192.0.2.2"]},
-        "mesh.sh.j2": {"mtu": 1420, "routed": False},
+        "mesh.sh.j2": {"mtu": 1420, "routed": True, "pod_network": "10.78.0.0/16"},
         "probe.sh.j2": {"peers": [network().nodes[1]], "next": network().nodes[1], "seconds": 12},
         "lower-mtu.sh.j2": {"mtu": 1200},
         "configure.sh.j2": {
             "users": [{"name": "u", "home": "/h", "authorized": ["k it's; '$(x)"]}],
             "known_hosts": ["h"],
             "units": ["runcrate-mesh.service"],
+            "routed": True,
+            "pod_network": "10.78.0.0/16",
         },
     }
     for name, more in scripts.items():

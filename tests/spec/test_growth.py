@@ -31,7 +31,7 @@ from runcrate_iac.provision import clock, preflight
 from runcrate_iac.provision.growth import note_joined
 from tests.clock import Clock
 from tests.cloud import Cloud
-from tests.spec.test_preflight import MACHINE, machine, network
+from tests.spec.test_preflight import SPEC, machine, network
 
 SLURM: dict[str, Any] = {"name": "lab", "nodes": 2, "software": "slurm"}
 
@@ -88,7 +88,7 @@ def test_added_workers_are_judged_by_the_nodes_that_are_there() -> None:
     told = {index: machine(index, **(new if index > 1 else {})) for index in range(6)}
     old = frozenset((0, 1))
     assert clock.corrections(told, old) == dict.fromkeys((2, 3, 4, 5), -600.0)
-    named = {condition.node for condition in preflight.refusals(network(6), MACHINE, told, old)}
+    named = {condition.node for condition in preflight.refusals(network(6), SPEC, told, old)}
     assert named == {"node-2", "node-3", "node-4", "node-5"}
 
 

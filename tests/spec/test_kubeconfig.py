@@ -59,9 +59,9 @@ def test_noise_of_the_login_shell_is_no_kubeconfig(head: Callable[[str], None]) 
 @pytest.mark.parametrize(
     ("command", "fact"),
     [
-        ("echo 'cat: .kube/config: No such file or directory' >&2; exit 1", "No such file or directory"),
+        ("echo 'cat: /etc/kubernetes/admin.conf: No such file or directory' >&2; exit 1", "No such file or directory"),
         ("exit 255", "ssh ended with 255"),
-        ("echo Welcome", "its .kube/config is no kubeconfig"),
+        ("echo Welcome", "/etc/kubernetes/admin.conf is no kubeconfig"),
         ("exec sleep 30", "it did not answer in 0.1 s"),
     ],
 )

@@ -41,9 +41,12 @@ disk /dev/vdb ext4 4194304 /var
 disk nas:/home nfs4 99 /home
 route default via 192.0.2.1 dev ens5
 route local 127.0.0.1 dev lo table local
+exports /home
+nfs3 /data
+runs slurmd
 locked process 123 (unattended-upgr)
 """
-MACHINE = MachineSpec(gpu="H100", gpus=8)
+SPEC = ClusterSpec(name="demo", nodes=2, software=Software.SLURM, machine=MachineSpec(gpu="H100", gpus=8))
 ROOT = Disk(device="/dev/vda1", type="ext4", free=20 * GIB, path="/")
 HOME = Disk(device="nas:/home", type="nfs4", free=20 * GIB, path="/home")
 
@@ -76,7 +79,7 @@ def machine(index: int, **fields: Any) -> Facts:
 def refused(*odd: dict[str, Any], simulated: bool = True) -> list[tuple[str | None, str, str]]:
     """Node, reason and fact of what keeps machines out that differ from good ones in these fields."""
     facts = {index: machine(index, **fields) for index, fields in enumerate(odd)}
-    found = preflight.refusals(network(len(odd), simulated=simulated), MACHINE, facts, frozenset(facts))
+    found = preflight.refusals(network(len(odd), simulated=simulated), SPEC, facts, frozenset(facts))
     assert all(condition.remedy for condition in found)
     return [(condition.node, condition.reason, condition.message) for condition in found]
 
@@ -102,6 +105,9 @@ def test_what_a_machine_tells_is_understood() -> None:
             Disk(device="/dev/vdb", type="ext4", free=4 * GIB, path="/var"),
             Disk(device="nas:/home", type="nfs4", free=99 * 1024, path="/home"),
         ),
+        exports=("/home",),
+        nfs3=("/data",),
+        slurm=("slurmd",),
         locked="process 123 (unattended-upgr)",
     )
 
@@ -110,11 +116,23 @@ def test_a_container_is_no_machine_for_kubernetes() -> None:
     """Of machines of the user's own, what looks like a container is one, whatever the spec calls it (C17)."""
     assert parse([*LINES.splitlines(), "container yes"], now=0).container  # type: ignore[union-attr]
     facts = {0: machine(0), 1: machine(1, container=True)}
-    (found,) = preflight.containers(network(2), Software.KUBERNETES, facts)
+    kubernetes = SPEC.model_copy(update={"software": Software.KUBERNETES})
+    (found,) = preflight.refusals(network(2), kubernetes, facts, frozenset(facts))
     assert (found.node, found.reason) == ("node-1", "IsContainer")
     assert "node-1 is a container" in found.message
     assert found.remedy
-    assert preflight.containers(network(2), Software.SLURM, facts) == []
+    assert preflight.refusals(network(2), SPEC, facts, frozenset(facts)) == []
+
+
+def test_a_machine_that_serves_others_is_refused() -> None:
+    """A node takes nothing from others: not the head's NFS exports, not NFS 3 mounts, not a running Slurm (C9)."""
+    assert refused({}, {"exports": ("/home",)}) == []
+    assert refused({"exports": ("/home",), "joined": True}, {"slurm": ("slurmd",), "joined": True}) == []
+    assert refused({"exports": ("/home", "/srv")}, {"nfs3": ("/data",)}, {"slurm": ("slurmctld", "slurmd")}) == [
+        ("node-0", "NfsInUse", "node-0 exports /home, /srv by NFS, and a head's NFS serves the cluster alone"),
+        ("node-1", "NfsInUse", "node-1 has mounts by NFS 3, whose helpers a node stops: /data"),
+        ("node-2", "SlurmInUse", "node-2 is in another Slurm cluster, for which it runs slurmctld and slurmd"),
+    ]
 
 
 def test_two_machines_with_one_address_are_refused() -> None:
@@ -255,7 +273,7 @@ def test_equal_and_missing_machine_ids_are_made_anew(ids: list[str], unfit: set[
 def test_the_slower_wireguard_is_news() -> None:
     """A kernel without WireGuard is told, and is no fault (C15)."""
     facts = {0: machine(0), 1: machine(1, wireguard="tun")}
-    assert preflight.refusals(network(2), MACHINE, facts, frozenset(facts)) == []
+    assert preflight.refusals(network(2), SPEC, facts, frozenset(facts)) == []
     news = preflight.slower(network(2), facts)
     assert news
     assert (news.status, news.reason) == ("true", "UserSpace")

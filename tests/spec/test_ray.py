@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +144,17 @@ def test_machines_of_the_users_own_are_what_they_are(step: Step) -> None:
     """Of given machines the spec does not know the memory, and no step refuses them for it (C6)."""
     spec = parse({"name": "demo", "software": "ray", "provider": "given"})
     assert relevant(spec, step).provider == "given"
+
+
+@pytest.mark.parametrize(
+    ("available", "shm", "bytes_"),
+    [(4_000_000, 1 << 40, 1_228_000_000), (67_108_864, 1 << 40, 20_602_421_248), (67_108_864, 100, 92_100)],
+)
+def test_ray_keeps_objects_in_shared_memory(tmp_path: Path, available: int, shm: int, bytes_: int) -> None:
+    """Three tenths of the free memory, at most nine of /dev/shm, as a whole number in every awk (C6)."""
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:   {available} kB\n")
+    lines = start(0).partition("bytes=")[2].partition("# Logs and spilled")[0]
+    text = f"bytes={lines}".replace("/proc/meminfo", f"{tmp_path}/meminfo")
+    text = f"df() {{ echo Avail; echo {shm}; }}\n{text}echo $bytes\n"
+    done = subprocess.run(["sh", "-s"], input=text, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{bytes_}\n", "")
