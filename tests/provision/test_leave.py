@@ -235,7 +235,7 @@ def test_a_machine_that_does_not_answer_is_named_and_left(
 
 @pytest.mark.parametrize("pods", [False, True])
 def test_firewalls_of_the_sites_own_let_the_cluster_in_until_it_ends(here: Here, pods: bool) -> None:
-    """ufw and firewalld, where they are on, let the mesh and pods in until a machine leaves (C6, C22, F25)."""
+    """A ufw or a firewalld that is on lets the mesh and pods in until a machine leaves (C6, C22, F25)."""
     programs = {
         "ufw": "echo ufw $* >> {log}",
         "firewall-cmd": "echo firewall-cmd $* >> {log}",
