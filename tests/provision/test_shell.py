@@ -168,6 +168,16 @@ def test_of_two_nodes_that_meet_the_lower_begins(tmp_path: Path) -> None:
     assert run("keep") == both
 
 
+def test_nodes_find_an_sshd_that_is_on_another_port(tmp_path: Path) -> None:
+    """A name means the port that its node's sshd told, and the key that is known for the name (C2, X4)."""
+    config = tmp_path / "config"
+    config.write_text(render("network/ssh_config.j2", plan=network(), peer_ssh_ports={0: 22, 1: 2222}))
+    for name, port, alias in (("node-0", "22", None), ("node-1", "2222", "node-1"), ("10.77.0.2", "2222", "node-1")):
+        done = subprocess.run(["ssh", "-G", "-F", config, name], capture_output=True, text=True, check=True)
+        told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line)
+        assert (told["port"], told.get("hostkeyalias"), told["stricthostkeychecking"]) == (port, alias, "true")
+
+
 def test_the_shell_takes_every_script_of_the_join() -> None:
     """No script has a syntax error, whatever a key's comment says (F30)."""
     values: dict[str, object] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,41 @@ def test_kubeadm_listens_on_the_private_network() -> None:
     assert proxy["healthzBindAddress"].startswith("127.0.0.1:")
 
 
+def test_nothing_in_the_cluster_runs_out() -> None:
+    """Certificates last as long as their authority, since a cluster has no time limit and nobody renews them (C14)."""
+    _, cluster, _, _ = yaml.safe_load_all(rendered("init.yaml.j2"))
+    assert cluster["certificateValidityPeriod"] == "87600h"
+
+
+ADMIN = "  certificate-authority-data: {authority}\ncurrent-context: kubernetes-admin@{name}\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "stays"),
+    [
+        (None, False),
+        (ADMIN.format(authority="OLD", name="demo"), False),
+        (ADMIN.format(authority="NEW", name="demo") + "namespace: ml\n", True),
+        (ADMIN.format(authority="OTHER", name="lab"), True),
+    ],
+)
+def test_a_kubeconfig_of_the_users_own_stays(tmp_path: Path, own: str | None, *, stays: bool) -> None:
+    """It is replaced only where it was made for a cluster of this name before (C22, C23)."""
+    admin, mine = tmp_path / "etc/kubernetes/admin.conf", tmp_path / "home/.kube/config"
+    for file in (admin, mine):
+        file.parent.mkdir(parents=True)
+    admin.write_text(ADMIN.format(authority="NEW", name="demo"))
+    if own is not None:
+        mine.write_text(own)
+    me = pwd.getpwuid(os.getuid()).pw_name
+    text = render("kubernetes/init.sh.j2", users=[me], spec=spec()).partition("give_kubeconfig()")[2]
+    text = f"getent() {{ echo x:x:x:x:x:{tmp_path}/home; }}\ngive_kubeconfig(){text}"
+    script = f"{render('shell/lib.sh')}\n{text}".replace("/etc/", f"{tmp_path}/etc/")
+    subprocess.run(["sh", "-s"], input=script, text=True, check=True)
+    assert (mine.read_text() == own) is stays
+    assert stays or mine.read_text() == admin.read_text()
+
+
 def test_a_worker_joins_by_name_and_knows_the_head_by_its_key() -> None:
     """A worker asks the head by name, and accepts only the certificate authority whose hash it was told (X4)."""
     text = rendered("join.yaml.j2", 1, **JOIN)
@@ -215,6 +252,21 @@ def test_who_has_to_join(head: str, worker: str, joins: list[str]) -> None:
     """New machines, half-joined ones, and those of a control plane that is gone join; others are left alone (C23)."""
     states = {0: verdict.parse(head.split(";")), 1: verdict.parse(worker.split(";"))}
     assert verdict.to_join(network(), states) == joins
+
+
+@pytest.mark.parametrize(
+    ("head", "worker", "again"),
+    [
+        ("mtu 1;done yes;ca A;node node-0;node node-1", "mtu 1;done yes;ca A", []),
+        ("mtu 1;done yes;ca A;node node-0", "mtu 1;done yes;ca A", ["node-1"]),
+        ("mtu 1;done yes;ca A;node node-0", "mtu 1", []),
+        ("mtu 1;done yes;ca A", "mtu 1;done yes;ca A", []),
+    ],
+)
+def test_nodes_that_somebody_deleted_register_again(head: str, worker: str, again: list[str]) -> None:
+    """A node that Kubernetes has no more is told so, unless it is to join anyway or the API server is away (C9)."""
+    states = {0: verdict.parse(head.split(";")), 1: verdict.parse(worker.split(";"))}
+    assert verdict.forgotten(network(), states) == again
 
 
 @pytest.mark.parametrize(
