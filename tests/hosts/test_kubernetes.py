@@ -204,10 +204,26 @@ def sleepers(kubectl: Callable[..., str]) -> dict[str, tuple[str, int]]:
     }
 
 
-def test_a_running_cluster_grows(computer: Computer, kubectl: Callable[..., str], artifacts: Path) -> None:
-    """A third node is added with its GPUs and a pod of every DaemonSet; pods of the old nodes go on (C6, C11, G38)."""
+def test_a_machine_that_is_gone_is_replaced(
+    kube: Cluster, kubectl: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`retry` makes another node-1 that Kubernetes has under its name; what ran there is started there again (X5)."""
     kubectl("apply", "-f", "-", given=SLEEPERS)
     kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
+    computer, provider, before = kube.computer, LocalProvider(), sleepers(kubectl)
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(computer.home))
+    lost = listed(provider, computer.status("kube")["cluster_id"])[1]
+    asyncio.run(provider.delete(lost, lambda message, node: None))
+    done = computer.run("retry", "kube")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert nodes(kubectl) == READY
+    kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
+    after = sleepers(kubectl)
+    assert [node for node in after if after[node] != before[node]] == ["node-1"]
+
+
+def test_a_running_cluster_grows(computer: Computer, kubectl: Callable[..., str], artifacts: Path) -> None:
+    """A third node is added with its GPUs and a pod of every DaemonSet; pods of the old nodes go on (C6, C11, G38)."""
     before = sleepers(kubectl)
     larger = computer.spec(name="kube", nodes=3, software="kubernetes", machine=MACHINE, artifacts=str(artifacts))
     done = computer.run("up", larger, "--yes")
@@ -217,19 +233,3 @@ def test_a_running_cluster_grows(computer: Computer, kubectl: Callable[..., str]
     after = sleepers(kubectl)
     assert {node: after[node] for node in before} == before
     assert set(after) == {"node-0", "node-1", "node-2"}
-
-
-def test_a_machine_that_is_gone_is_replaced(
-    kube: Cluster, kubectl: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`retry` makes another node-2 that Kubernetes has under its name; what ran there is started there again (X5)."""
-    computer, provider, before = kube.computer, LocalProvider(), sleepers(kubectl)
-    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(computer.home))
-    lost = listed(provider, computer.status("kube")["cluster_id"])[2]
-    asyncio.run(provider.delete(lost, lambda message, node: None))
-    done = computer.run("retry", "kube")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert nodes(kubectl) == ready(3)
-    kubectl("rollout", "status", "daemonset/sleepers", "--timeout=300s")
-    after = sleepers(kubectl)
-    assert [node for node in after if after[node] != before[node]] == ["node-2"]
