@@ -41,8 +41,7 @@ def know(*paths: str) -> str:
 def put(file: File) -> str:
     """The shell text that makes the file what it should be; :func:`know` it first."""
     checksum = hashlib.sha256(file.text.encode()).hexdigest()
-    mark = f"END-{checksum[:16]}"
-    return f"put {shlex.quote(file.path)} {file.mode} {file.owner} {checksum} << '{mark}'\n{file.text}{mark}\n"
+    return f"put {shlex.quote(file.path)} {file.mode} {file.owner} {checksum} {shlex.quote(file.text)}\n"
 
 
 def files(*wanted: File) -> str:

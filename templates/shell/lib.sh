@@ -41,13 +41,17 @@ is_known() {
   return 1
 }
 
-# put FILE MODE OWNER SHA256: standard input becomes its content, at once or not at all; its mode is set, and never what
-# some umask leaves (G15).
+# put FILE MODE OWNER SHA256 TEXT: the text becomes its content, at once or not at all; its mode is set, and never what some
+# umask leaves (G15).
 put() {
   if is_known "$1 $2:$3" && is_known "$4  $1"; then return 0; fi
   note "$1"
   keep file "$1"
-  [ -n "${dry-}" ] || replace "$1" "$2" "$3"
+  if [ -z "${dry-}" ]; then
+    begin_file "$1" "$2"
+    printf '%s' "$5" > "$1.new"
+    end_file "$1" "$2" "$3"
+  fi
 }
 
 # block FILE MODE OWNER LINES: these lines are in it, between our marks; every other line stays the user's.
@@ -60,7 +64,11 @@ block() {
   esac
   note "$1"
   keep block "$1"
-  [ -n "${dry-}" ] || { printf '%s\n' "$old" | unblocked; printf '%s\n' "$text"; } | replace "$1" "$2" "$3"
+  if [ -z "${dry-}" ]; then
+    begin_file "$1" "$2"
+    { printf '%s\n' "$old" | unblocked; printf '%s\n' "$text"; } > "$1.new"
+    end_file "$1" "$2" "$3"
+  fi
 }
 
 # keep KIND PATH...: note what is there before it is changed for the first time, where the machine is to be left as it was
@@ -102,9 +110,18 @@ keep_line() { # KIND there|absent PATH
   kept=$kept$3$newline
 }
 
-replace() {
+# begin_file FILE MODE: FILE.new is written next, and is nobody else's to read where FILE is not.
+begin_file() {
   [ -d "${1%/*}" ] || mkdir -p "${1%/*}"
-  install -m "$2" -o "$3" /dev/stdin "$1.new"
+  [ ! -e "$1.new" ] || rm -f "$1.new"
+  case $2 in *44 | *55) ;; *) umask 077 ;; esac
+}
+
+# end_file FILE MODE OWNER: FILE.new takes its place. No process for what its making has done.
+end_file() {
+  umask 022
+  case $2 in 600 | 644) ;; *) chmod "$2" "$1.new" ;; esac
+  [ "$3" = root ] || chown "$3" "$1.new"
   # In a container the file may be a mount, which can't be replaced, only written.
   mv -f "$1.new" "$1" 2> /dev/null || { cat "$1.new" > "$1" && rm -f "$1.new"; }
 }

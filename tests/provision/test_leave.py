@@ -39,6 +39,7 @@ class Here:
         self.file("/etc/hostname").write_text("box\n")
         self.file("/etc/hosts").write_text("127.0.0.1 localhost\n")
         self.file("/proc/sys/kernel/hostname").write_text("box\n")
+        self.file("/run/systemd")
         systemctl = self.file("/usr/bin/systemctl")
         systemctl.write_text(SYSTEMCTL.format(log=root / "systemctl"))
         systemctl.chmod(0o755)
@@ -60,7 +61,7 @@ class Here:
 
     def moved(self, text: str) -> str:
         """The script with the system's folders here."""
-        for folder in ("/var/lib/", "/usr/local/lib/", "/usr/local/share/", "/proc/sys/", "/etc/"):
+        for folder in ("/var/lib/", "/usr/local/lib/", "/usr/local/share/", "/proc/sys/", "/etc/", "/run/"):
             text = text.replace(folder, f"{self.root}{folder}")
         return text.replace(" PATH=", f" PATH={self.root}/usr/bin:")
 
