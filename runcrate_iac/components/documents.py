@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
+from runcrate_iac.machines.pool import refuse_shrinking
 from runcrate_iac.machines.step import refuse_change
 from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
@@ -55,9 +56,14 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
 
 
 def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
-    """The document of a pool of machines that are given to a cluster later."""
+    """The document of a pool of machines that are given to a cluster later.
+
+    Raises :class:`~runcrate_iac.errors.Refused` where the stack has more machines of it: in a preview too.
+    """
     spec = parse({key: value for key, value in args.items() if value is not None} | {"name": name}, f"pool {name}")
-    return MachinesJob(spec=spec, owner=owner).model_dump_json()
+    job = MachinesJob(spec=spec, owner=owner)
+    refuse_shrinking(job)
+    return job.model_dump_json()
 
 
 def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:
