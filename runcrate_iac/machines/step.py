@@ -60,11 +60,11 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
             view = await growth.undo(view, provider, ledger, report, reason="the workers are declared no more")
         if spec.nodes > view.spec.nodes:
             view = growth.begin(view, spec, provider, ledger)
-        elif view.spec != spec:
-            ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
     lost = await replace.find(view, provider, ledger, report)
     replace.refuse_growth(view, lost)
     view = await replace.clear(view, lost, provider, ledger, report)
+    if view.growth is None and view.spec != spec:
+        view = _declare(view, spec, ledger)
     await _bring_up(view, spec, provider, ledger, report)
     return made(ledger.latest(spec.name) or view)
 
@@ -81,6 +81,15 @@ def made(view: View) -> Made:
         price_per_hour=price,
         machines=view.all_machines,
     )
+
+
+def _declare(view: View, spec: ClusterSpec, ledger: Ledger) -> View:
+    """Note what is declared now; until what has to be installed for it is there, the cluster is not ready (C6)."""
+    ledger.note(view.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
+    asked = (spec.software, spec.setup) != (view.spec.software, view.spec.setup)
+    if asked and not spec.bare and view.state is State.READY:
+        return ledger.record(view.name, view.cluster_id, Happened.INSTALL_RETRIED)
+    return ledger.latest(view.name) or view
 
 
 async def _bring_up(view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger, report: Report) -> None:

@@ -126,6 +126,11 @@ class World:
         job = MachinesJob(spec=spec, owner="o/p/s")
         return self.clock.run(step.reserve(job, self.provider(spec), self.ledger, quiet))
 
+    def declare(self, **change: Any) -> None:
+        """The machines step of the same cluster, of which something else is declared."""
+        job = MachinesJob(spec=parse(self.view.spec.model_dump(mode="json") | change), owner="o/p/s")
+        self.clock.run(step.reserve(job, self.cloud, self.ledger, quiet))
+
     def given(self, machines: Sequence[Machine]) -> Made:
         """The machines step of another cluster, of the user's own machines."""
         spec = parse({"name": "own", "nodes": len(machines), "provider": "given"})
@@ -182,6 +187,46 @@ def test_a_worker_is_billed_from_the_moment_it_is_up(world: World) -> None:
     assert (added.billed_from, str(added.cost), str(world.view.price_per_hour)) == (joined, "$2.50", "$7.50")
     assert float(old.cost.usd) > 4.99
     assert (world.view.spec.nodes, len(world.view.machines), world.view.growth) == (3, 3, None)
+
+
+def test_a_grown_cluster_is_ready_when_its_workers_have_what_the_others_have(world: World) -> None:
+    """From the join on it is installing, so that a command that ends there leaves nothing that is called ready (C6)."""
+    note_joined(world.ledger, "lab", world.reserve(3).machines)
+    assert (world.view.spec.nodes, world.view.growth, world.view.state) == (3, None, State.INSTALLING)
+
+
+def test_a_grown_cluster_without_software_is_ready_at_the_join(world: World) -> None:
+    """Where nothing has to follow the join, the workers are ready with it (C5)."""
+    given = [Machine(index=index, id=f"host-{index}", host=f"192.0.2.{index}") for index in range(3)]
+    world.ledger.record("own", world.given(given[:2]).cluster_id, Happened.JOINED_BARE)
+    note_joined(world.ledger, "own", world.given(given).machines)
+    grown = world.ledger.latest("own")
+    assert grown
+    assert (grown.spec.nodes, grown.state) == (3, State.READY)
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"setup": "/srv/setup.sh"}, State.INSTALLING),
+        ({"setup_timeout": 60}, State.READY),
+        ({"join_timeout": 600}, State.READY),
+    ],
+)
+def test_what_is_declared_and_not_installed_is_not_ready(world: World, change: dict[str, Any], state: State) -> None:
+    """Another software or script makes a ready cluster installing before anything else is done for it (C6)."""
+    world.declare(**change)
+    assert world.view.state is state
+    assert all(getattr(world.view.spec, field) == value for field, value in change.items())
+
+
+def test_a_change_that_is_refused_is_not_declared(world: World) -> None:
+    """Where a lost head stops the step, the spec of what runs stays, and nothing is installing (C19)."""
+    lose(world, 0)
+    before = world.view
+    with pytest.raises(Refused, match="the head"):
+        world.declare(setup="/srv/setup.sh")
+    assert (world.view.spec, world.view.state) == (before.spec, before.state)
 
 
 @pytest.mark.parametrize(
