@@ -110,14 +110,16 @@ def _given_machine(source: str, index: int, args: Any) -> Machine:
 def repairs(name: str, owner: str, step: Step) -> int:
     """How often this stack's cluster was released, or found in need of this step: one more, and it runs again.
 
-    Workers that a killed command was adding are a need of the machines step, whatever Pulumi knows of them.
+    What a killed command left is a need of the machines step, whatever Pulumi knows of it: workers that were being
+    added, machines that did not join in time.
     """
-    entries = Ledger().entries(name)
+    ledger = Ledger()
+    entries = ledger.entries(name)
     view = fold(entries)
     ended = sum(entry.type == Happened.RELEASED for entry in entries)
     if view is None or view.owner != owner or view.over:
         return ended
-    pending = step is Step.MACHINES and view.growth is not None
+    pending = step is Step.MACHINES and (view.growth is not None or view.missed(ledger.now()))
     return ended + view.losses + repeats(view.repeats, step) + pending
 
 

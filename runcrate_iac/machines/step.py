@@ -44,6 +44,8 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
 async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
     """Reserve every machine at once, the intent in the ledger first; a second call adopts what is there.
 
+    Where a killed one left machines that have not joined by their deadline, they are released before.
+
     Raises :class:`SpecError` (no such machines), :class:`Refused` (the name is another stack's, or its
     machines would have to change), :class:`~runcrate_iac.errors.StepFailed` (a machine did not come up).
     """
@@ -51,11 +53,16 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     refuse_unsendable(spec)
     refuse_unusable(spec)
     view = ledger.current(spec.name)
+    if view is not None:
+        refuse_change(view, spec, job.owner)
+        if view.missed(ledger.now()):
+            await give_up(view, provider, ledger, report, reason=too_late(view))
+            forget(view.name)
+            view = None
     if view is None:
         chosen = _checked(job, provider)
         view = _intend(job, chosen, ledger)
     else:
-        refuse_change(view, spec, job.owner)
         if view.growth and spec.nodes == view.spec.nodes:  # plain Pulumi was killed, and its program declares none now
             view = await growth.undo(view, provider, ledger, report, reason="the workers are declared no more")
         if spec.nodes > view.spec.nodes:
@@ -165,6 +172,11 @@ def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
         return ledger.record(spec.name, f"{spec.name}-{secrets.token_hex(4)}", Happened.RESERVED, **facts)
     except ValueError as error:  # another process was faster
         raise Refused(f"{spec.name} was reserved just now: {error}", "take another name, or end that one") from None
+
+
+def too_late(view: View) -> str:
+    """Why a cluster that missed its deadline is given up by a later command."""
+    return f"not joined by {view.deadline:%Y-%m-%d %H:%M} UTC, and what brought it up was ended"
 
 
 async def give_up(view: View, provider: Provider, ledger: Ledger, report: Report, *, reason: str) -> View:
