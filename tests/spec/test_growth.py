@@ -336,6 +336,30 @@ def test_a_machine_that_is_gone_for_good_is_replaced(world: World) -> None:
     assert str(new.cost) == "$2.50"
 
 
+@pytest.mark.parametrize("joins", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_only_a_machine_that_joined_starts_again_from_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: bool, named: bool
+) -> None:
+    """One that its lease ended before it had joined is replaced: at each start the lease would end it again (X2, X5)."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
+    with closing(Clock()) as ticking:
+        world = World(tmp_path, ticking, named=named)
+        lose(world, 1)
+        made = world.reserve(2)
+        if joins:
+            note_joined(world.ledger, "lab", made.machines)
+        (replaced,) = (one for one in world.cloud.alive if one.index == 1)
+        world.pass_time(30_000)
+        replaced.stopped = True
+        _, gone = ticking.run(replace.look(world.view, world.cloud, world.ledger))
+        world.reserve(2)
+        world.ledger.close()
+    assert [machine.index for machine in gone] == ([] if joins else [1])
+    assert ((replaced.gone_at is None), len(world.cloud.made)) == (joins, 3 if joins else 4)
+    assert world.alive() == ["node-0", "node-1"]
+
+
 def test_a_machine_may_get_the_id_of_the_one_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On this computer a machine's id is its mark: both have a row in the receipt, and a bill of their own (X1)."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
