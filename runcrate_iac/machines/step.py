@@ -63,8 +63,8 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
         chosen = _checked(job, provider)
         view = _intend(job, chosen, ledger)
     else:
-        if view.growth and spec.nodes == view.spec.nodes:  # plain Pulumi was killed, and its program declares none now
-            view = await growth.undo(view, provider, ledger, report, reason="the workers are declared no more")
+        if reason := growth.abandoned(view, spec, ledger.now()):  # plain Pulumi was killed
+            view = await growth.undo(view, provider, ledger, report, reason=reason)
         if spec.nodes > view.spec.nodes:
             view = growth.begin(view, spec, provider, ledger)
     lost = await replace.find(view, provider, ledger, report)

@@ -287,6 +287,19 @@ def test_a_pending_growth_makes_the_machines_step_run_again(world: World) -> Non
     assert documents.machines_document(spec, "o/p/s", None) == document, "and then it runs no more"
 
 
+def test_a_pending_growth_is_taken_up_in_time_and_begun_anew_after_it(world: World) -> None:
+    """Plain Pulumi goes on with the new machines until their deadline; then others come, as a lease ends those (X2)."""
+    world.reserve(4)
+    world.pass_time(200)
+    world.reserve(4)
+    assert len(world.cloud.made) == 4
+    world.pass_time(30_000)
+    world.reserve(4)
+    assert [made.gone_at is None for made in world.cloud.made] == [True, True, False, False, True, True]
+    assert world.view.growth
+    assert world.view.growth.deadline > world.clock.now()
+
+
 def test_down_in_the_middle_of_a_growth_releases_everything(world: World) -> None:
     """`down` ends old and new machines alike, and the receipt has all of them (C7, X1)."""
     world.reserve(4)
@@ -341,7 +354,7 @@ def test_a_machine_that_is_gone_for_good_is_replaced(world: World) -> None:
 def test_only_a_machine_that_joined_starts_again_from_its_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: bool, named: bool
 ) -> None:
-    """One that its lease ended before it had joined is replaced: at each start the lease would end it again (X2, X5)."""
+    """One that its lease ended before it had joined is replaced: the lease would end it at each start (X2, X5)."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
     with closing(Clock()) as ticking:
         world = World(tmp_path, ticking, named=named)
