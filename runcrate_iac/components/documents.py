@@ -44,6 +44,7 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     """
     fields = {key: value for key, value in args.items() if key not in ("machines", "cluster_name")}
     fields["name"] = args.get("cluster_name") or name
+    given = None
     if args.get("machines") is not None:
         given = given_machines(f"Cluster {name}", args["machines"])
         fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
@@ -51,6 +52,11 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
         if isinstance(fields.get(field), str):
             fields[field] = absolute(fields[field])
     spec = with_user_keys(parse(fields, source=f"Cluster {name}"))
+    if given is not None and len(given) != spec.nodes:
+        raise SpecError(
+            f"Cluster {name}: nodes: {spec.nodes} are declared, and there are {len(given)} in `machines`",
+            "leave `nodes` out: `machines` says how many there are",
+        )
     script_of(spec)
     return spec
 
