@@ -1,8 +1,8 @@
 """Machines of a provider without a cluster: ``python -m runcrate_iac.machines.pool reserve|release < document``.
 
-For programs that bring their own machines to a cluster. The mark is derived from the pool's name and
-stack, so that machines are found again without any state of ours; their lease ends them unless a
-cluster's join commits them in time.
+For programs that bring their own machines to a cluster. The mark is derived from the pool's name, stack and
+state folder, so that machines are found again though nothing is known of them here; their lease ends them
+unless a cluster's join commits them in time.
 """
 
 from __future__ import annotations
@@ -47,8 +47,15 @@ def main() -> None:
 
 
 def mark(job: MachinesJob) -> str:
-    """The mark that every machine of the pool carries."""
-    return f"{job.spec.name}-{hashlib.sha256(f'{job.owner}/{job.spec.name}'.encode()).hexdigest()[:8]}"
+    """The mark that every machine of the pool carries.
+
+    It is another one in another state folder, whose machines are not ours to end; a pool that is known here keeps its
+    own, so that the folder may be moved.
+    """
+    name, place = job.spec.name, state_dir().resolve()
+    known = [mark for mark, stack in pools().items() if (mark.rpartition("-")[0], stack) == (name, job.owner)]
+    digest = hashlib.sha256(f"{place}/{job.owner}/{name}".encode()).hexdigest()
+    return known[0] if known else f"{name}-{digest[:8]}"
 
 
 def source_of(job: MachinesJob) -> Provider:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -14,12 +15,14 @@ from runcrate_iac.components.documents import pool_of
 from runcrate_iac.errors import Refused, StepFailed
 from runcrate_iac.machines import pool
 from runcrate_iac.machines.faulty import Faulty
+from runcrate_iac.machines.local.provider import LocalProvider
 from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.offer import Offer
 from runcrate_iac.model.spec import MachineSpec
 from runcrate_iac.paths import cluster_dir
 from tests.clock import Clock
 from tests.cloud import Cloud
+from tests.spec.test_gc import qemu
 
 OWNER = "organization/p/s"
 FAILS = {"fault": "failed", "node": "node-3", "done": True}
@@ -105,6 +108,37 @@ def test_a_pool_never_shrinks(lab: Lab) -> None:
     with pytest.raises(Refused, match="pool lab: nodes: 4 are running, 2 are asked"):
         lab.job(2)
     assert lab.nodes == [0, 1, 2, 3]
+
+
+def test_a_pool_of_another_state_folder_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two computers of one user, such as two jobs of a CI, may have a pool of one name and stack each (X1)."""
+    folders = {"ours": tmp_path / "ours", "theirs": tmp_path / "theirs"}
+    job = MachinesJob.model_validate_json(pool_of("lab", OWNER, {}))
+    marks = {}
+    for whose, folder in folders.items():
+        monkeypatch.setenv("RUNCRATE_IAC_HOME", str(folder))
+        marks[whose] = pool.mark(job)
+    with qemu(folders["theirs"], marks["theirs"]) as theirs:
+        monkeypatch.setenv("RUNCRATE_IAC_HOME", str(folders["ours"]))
+        asyncio.run(pool._release(job, LocalProvider()))
+        assert theirs.poll() is None
+        theirs.kill()
+    assert marks["ours"] != marks["theirs"]
+
+
+def test_a_pool_keeps_its_mark_where_its_state_folder_moves(lab: Lab, tmp_path: Path) -> None:
+    """By another way to the folder, and in another place, its machines are found again (X1)."""
+    lab.reserve(2)
+    mark = pool.mark(lab.job(2))
+    link, moved = tmp_path.with_name("link"), tmp_path.with_name("moved")
+    link.symlink_to(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RUNCRATE_IAC_HOME", str(link))
+        assert pool.mark(lab.job(2)) == mark
+        patch.setenv("RUNCRATE_IAC_HOME", str(tmp_path.rename(moved)))
+        assert pool.mark(lab.job(2)) == mark
+        lab.clock.run(pool._release(lab.job(2), lab))
+        assert (lab.nodes, pool.pools()) == ([], {})
 
 
 def test_a_pool_that_was_ended_may_come_back_smaller(lab: Lab) -> None:
