@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.model.conditions import broken, sentence
-from runcrate_iac.model.lifecycle import State, after_step, before_step
+from runcrate_iac.model.lifecycle import Happened, State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.model.spec import explain
 
@@ -66,7 +67,11 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
     ledger.note(cluster, view.cluster_id, Note.STEP_STARTED, step=step)
     feed.tell(Mark.STARTED, "started")
     begun = time.monotonic()
-    outcome = work()
+    try:
+        outcome = work()
+    except BaseException as cause:
+        _broken_off(ledger, cluster, step, cause)
+        raise
     seconds = round(time.monotonic() - begun, 1)
     note_end(ledger, cluster, view.cluster_id, outcome, seconds)
     now = ledger.current(cluster) or view
@@ -79,6 +84,15 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
         feed.tell(Mark.FAILED, sentence(condition), condition.node)
     feed.tell(Mark.DONE if outcome.ok else Mark.FAILED, f"{'done' if outcome.ok else 'failed'} in {seconds} s")
     return outcome
+
+
+def _broken_off(ledger: Ledger, cluster: str, step: Step, cause: BaseException) -> None:
+    """Note that what was being installed, or looked at after a fault, is not known to be well (C9)."""
+    with suppress(RuncrateError, ValueError):  # a full disk, or another process was faster
+        view = ledger.current(cluster)
+        if view is not None and view.state is State.INSTALLING:
+            reason = str(cause) or "interrupted"
+            ledger.record(cluster, view.cluster_id, Happened.INSTALL_FAILED, step=step, reason=reason)
 
 
 def note_end(ledger: Ledger, cluster: str, cluster_id: str, outcome: Outcome, seconds: float) -> None:

@@ -23,6 +23,7 @@ class Made:
     index: int
     at: float
     gone_at: float | None = None
+    stopped: bool = False
 
 
 Truth = list[Made]
@@ -66,6 +67,7 @@ class Cloud:
             made_id = f"{request.cluster_id}.{index}" if self._named else f"vm-{len(self.made)}"
             mine = [Made(made_id, request.cluster_id, index, self._clock.time())]
             self.made += mine
+        mine[0].stopped = False
         return self._told(mine[0])
 
     async def list(self, cluster_id: str) -> Sequence[Machine]:
@@ -93,4 +95,5 @@ class Cloud:
     def _told(self, made: Made) -> Machine:
         running = self._clock.time() >= made.at + self._boot
         state = MachineState.RUNNING if running else MachineState.BOOTING
+        state = MachineState.STOPPED if made.stopped else state
         return Machine(index=made.index, id=made.id, host=f"198.51.100.{self.made.index(made)}", state=state)

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
+from runcrate_iac.machines.pool import refuse_shrinking
 from runcrate_iac.machines.step import refuse_change
 from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
@@ -43,6 +44,7 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     """
     fields = {key: value for key, value in args.items() if key not in ("machines", "cluster_name")}
     fields["name"] = args.get("cluster_name") or name
+    given = None
     if args.get("machines") is not None:
         given = given_machines(f"Cluster {name}", args["machines"])
         fields |= {"provider": "given", "nodes": fields.get("nodes", len(given))}
@@ -50,14 +52,24 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
         if isinstance(fields.get(field), str):
             fields[field] = absolute(fields[field])
     spec = with_user_keys(parse(fields, source=f"Cluster {name}"))
+    if given is not None and len(given) != spec.nodes:
+        raise SpecError(
+            f"Cluster {name}: nodes: {spec.nodes} are declared, and there are {len(given)} in `machines`",
+            "leave `nodes` out: `machines` says how many there are",
+        )
     script_of(spec)
     return spec
 
 
 def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
-    """The document of a pool of machines that are given to a cluster later."""
+    """The document of a pool of machines that are given to a cluster later.
+
+    Raises :class:`~runcrate_iac.errors.Refused` where the stack has more machines of it: in a preview too.
+    """
     spec = parse({key: value for key, value in args.items() if value is not None} | {"name": name}, f"pool {name}")
-    return MachinesJob(spec=spec, owner=owner).model_dump_json()
+    job = MachinesJob(spec=spec, owner=owner)
+    refuse_shrinking(job)
+    return job.model_dump_json()
 
 
 def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:
@@ -104,14 +116,16 @@ def _given_machine(source: str, index: int, args: Any) -> Machine:
 def repairs(name: str, owner: str, step: Step) -> int:
     """How often this stack's cluster was released, or found in need of this step: one more, and it runs again.
 
-    Workers that a killed command was adding are a need of the machines step, whatever Pulumi knows of them.
+    What a killed command left is a need of the machines step, whatever Pulumi knows of it: workers that were being
+    added, machines that did not join in time.
     """
-    entries = Ledger().entries(name)
+    ledger = Ledger()
+    entries = ledger.entries(name)
     view = fold(entries)
     ended = sum(entry.type == Happened.RELEASED for entry in entries)
     if view is None or view.owner != owner or view.over:
         return ended
-    pending = step is Step.MACHINES and view.growth is not None
+    pending = step is Step.MACHINES and (view.growth is not None or view.missed(ledger.now()))
     return ended + view.losses + repeats(view.repeats, step) + pending
 
 

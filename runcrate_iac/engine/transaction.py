@@ -60,6 +60,7 @@ def up(spec: ClusterSpec, engine: Engine, on_event: OnEvent, *, replace_head: bo
         if before is not None:
             machines.refuse_change(before, spec, owner(spec.name))
             before = _as_it_is(before, ledger, on_event, replace_head=replace_head)
+        if before is not None:
             machines.refuse_change(before, spec, owner(spec.name))
         elif left_behind(spec.name):
             Stack(engine, spec.name).destroy()  # of a cluster that has been released, or was never made
@@ -133,8 +134,16 @@ def _opened(engine: Engine, name: str, interrupts: Interrupts, on_event: OnEvent
     return stack
 
 
-def _as_it_is(view: View, ledger: Ledger, on_event: OnEvent, *, replace_head: bool) -> View:
-    """The running cluster once a growth that a killed command left is undone, and lost machines are noted."""
+def _as_it_is(view: View, ledger: Ledger, on_event: OnEvent, *, replace_head: bool) -> View | None:
+    """The running cluster once a growth that a killed command left is undone, and lost machines are noted.
+
+    None where a killed command left machines that have not joined by their deadline: they are released.
+    """
+    if view.missed(ledger.now()):
+        end = partial(machines.give_up, reason=machines.too_late(view))
+        for failure in undo(Undoing(view, end, ledger, on_event, None)):
+            raise failure
+        return None
     if view.growth is not None:
         end_orphans(view.name)
         reason = "the command that added workers was ended"

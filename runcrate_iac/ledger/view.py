@@ -143,6 +143,10 @@ class View(Model):
         """Seconds from the reservation to the deadline."""
         return (self.deadline - self.reserved_at).total_seconds()
 
+    def missed(self, now: datetime) -> bool:
+        """Whether it has not joined by its deadline: every wait of it would be over before it began."""
+        return self.state is State.PROVISIONING and now > self.deadline
+
     @property
     def over(self) -> bool:
         """Ended, and nothing of it is left: its name is free."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
@@ -52,6 +52,15 @@ def begin(view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger) -> 
     }
     ledger.note(view.name, view.cluster_id, Note.GROWTH_STARTED, **facts)
     return ledger.latest(view.name) or view
+
+
+def abandoned(view: View, spec: ClusterSpec, now: datetime) -> str:
+    """Why workers that a killed command was adding can't be taken up by this spec; empty where they can, or none is."""
+    if view.growth is None:
+        return ""
+    if spec.nodes == view.spec.nodes:
+        return "the workers are declared no more"
+    return "the workers have not joined in time, and what added them was ended" if now > view.growth.deadline else ""
 
 
 async def undo(view: View, provider: Provider, ledger: Ledger, report: Report, *, reason: str) -> View:

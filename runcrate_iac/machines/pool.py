@@ -1,8 +1,8 @@
 """Machines of a provider without a cluster: ``python -m runcrate_iac.machines.pool reserve|release < document``.
 
-For programs that bring their own machines to a cluster. The mark is derived from the pool's name and
-stack, so that machines are found again without any state of ours; their lease ends them unless a
-cluster's join commits them in time.
+For programs that bring their own machines to a cluster. The mark is derived from the pool's name, stack and
+state folder, so that machines are found again though nothing is known of them here; their lease ends them
+unless a cluster's join commits them in time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import hashlib
 import json
 import sys
 import time
+from pathlib import Path
 
 from runcrate_iac import steps
-from runcrate_iac.errors import Leftover, SpecError
+from runcrate_iac.errors import Leftover, Refused, SpecError
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import fleet, growth, step
 from runcrate_iac.machines.provider import HasPreparation, Provider
@@ -24,10 +25,12 @@ from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
+from runcrate_iac.model.spec import MOST_NODES
 from runcrate_iac.paths import cluster_dir, state_dir, write_atomic
 
 _RECORD = "pool"
-"""A file in the pool's folder: the stack that it belongs to, from before the first machine to after the last one."""
+"""A file in the pool's folder, from before the first machine to after the last one: the stack that it belongs to, and
+in a second line how many machines the stack has of it."""
 
 
 def main() -> None:
@@ -38,13 +41,21 @@ def main() -> None:
     job = MachinesJob.model_validate_json(sys.stdin.read())
     source = source_of(job)
     if verb == "reserve":
+        refuse_shrinking(job)
         _prepare(job, source)
     asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
 
 
 def mark(job: MachinesJob) -> str:
-    """The mark that every machine of the pool carries."""
-    return f"{job.spec.name}-{hashlib.sha256(f'{job.owner}/{job.spec.name}'.encode()).hexdigest()[:8]}"
+    """The mark that every machine of the pool carries.
+
+    It is another one in another state folder, whose machines are not ours to end; a pool that is known here keeps its
+    own, so that the folder may be moved.
+    """
+    name, place = job.spec.name, state_dir().resolve()
+    known = [mark for mark, stack in pools().items() if (mark.rpartition("-")[0], stack) == (name, job.owner)]
+    digest = hashlib.sha256(f"{place}/{job.owner}/{name}".encode()).hexdigest()
+    return known[0] if known else f"{name}-{digest[:8]}"
 
 
 def source_of(job: MachinesJob) -> Provider:
@@ -60,19 +71,45 @@ def argument(machine: Machine) -> dict[str, object]:
 
 def pools() -> dict[str, str]:
     """The stack of every pool that may have machines, by its mark: to the ledger they belong to nothing."""
-    return {file.parent.name: file.read_text().strip() for file in (state_dir() / "clusters").glob(f"*/{_RECORD}")}
+    files = (state_dir() / "clusters").glob(f"*/{_RECORD}")
+    return {file.parent.name: file.read_text().partition("\n")[0] for file in files}
+
+
+def refuse_shrinking(job: MachinesJob) -> None:
+    """Raise :class:`Refused` where the stack has more machines of the pool than are declared now."""
+    if job.spec.nodes < (made := _made(job)):
+        raise Refused(
+            f"pool {job.spec.name}: nodes: {made} are running, {job.spec.nodes} are asked: a pool ends whole, and a"
+            " cluster may have taken its machines (C7)",
+            f"nodes={made} or more, or take another name",
+        )
+
+
+def _record(job: MachinesJob) -> Path:
+    return cluster_dir(mark(job)) / _RECORD
+
+
+def _made(job: MachinesJob) -> int:
+    """How many machines the stack has of the pool; 0 where no reservation has succeeded."""
+    record = _record(job)
+    return int(record.read_text().split("\n")[1] or 0) if record.exists() else 0
+
+
+def _note(job: MachinesJob, made: int) -> None:
+    write_atomic(_record(job), f"{job.owner}\n{made}\n")
 
 
 def _prepare(job: MachinesJob, source: Provider) -> None:
-    if not asyncio.run(source.list(mark(job))):
-        growth.offer(job.spec, job.spec.nodes, source)
+    there = {machine.index for machine in asyncio.run(source.list(mark(job)))}
+    if missing := len(set(range(job.spec.nodes)) - there):
+        growth.offer(job.spec, missing, source)
     if isinstance(source, HasPreparation):
         source.prepare(job.spec.machine, preload(job.spec), Feed(mark(job), Step.MACHINES).report)
 
 
 async def _reserve(job: MachinesJob, source: Provider) -> None:
-    spec, feed = job.spec, Feed(mark(job), Step.MACHINES)
-    write_atomic(cluster_dir(mark(job)) / _RECORD, job.owner + "\n")
+    spec, feed, made = job.spec, Feed(mark(job), Step.MACHINES), _made(job)
+    _note(job, made)
     seconds = float(spec.join_timeout or JOIN_SECONDS)
     request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)
     try:
@@ -80,16 +117,22 @@ async def _reserve(job: MachinesJob, source: Provider) -> None:
             request, source, seconds, lambda _: None, feed.report, hidden=source.listing_delay
         )
     except BaseException:
-        await _release(job, source)  # Pulumi does not know a resource that failed, and would never delete it
+        # Pulumi keeps what it had of a resource that failed, and would never delete the rest
+        await _release(job, source, first=made)
         raise
+    _note(job, spec.nodes)
     sys.stdout.write(json.dumps([argument(machine) for machine in machines]) + "\n")
 
 
-async def _release(job: MachinesJob, source: Provider) -> None:
-    report = Feed(mark(job), Step.MACHINES).report
-    _, left = await fleet.release(mark(job), source, report, hidden=source.listing_delay)
+async def _release(job: MachinesJob, source: Provider, *, first: int = 0) -> None:
+    """Release the machines from number ``first`` on; with the last one goes what is known of the pool here."""
+    report, nodes = Feed(mark(job), Step.MACHINES).report, range(first, MOST_NODES)
+    _, left = await fleet.release(mark(job), source, report, hidden=source.listing_delay, nodes=nodes)
     if left:
-        raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", "run `pulumi destroy` again")
+        again = "pulumi up" if first else "pulumi destroy"
+        raise Leftover(f"{job.spec.name}: the provider still lists {fleet.listed(left)}", f"run `{again}` again")
+    if first:
+        return
     step.forget(mark(job))
     for name in (FAULTS, _RECORD):  # the mark stays the same, and the next pool's rehearsal begins anew
         (cluster_dir(mark(job)) / name).unlink(missing_ok=True)

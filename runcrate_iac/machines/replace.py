@@ -17,7 +17,7 @@ from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import Software
 from runcrate_iac.model.storage import has_shared_folder
 
-FOR_GOOD = frozenset({MachineState.GONE, MachineState.FAILED})
+DISK_LOST = frozenset({MachineState.GONE, MachineState.FAILED})
 """States of a machine whose disk is lost; one that is stopped starts again from it."""
 ANSWER_SECONDS = 120.0
 """How long the provider may take to say which machines of a cluster there still are."""
@@ -37,7 +37,7 @@ async def look(view: View, provider: Provider, ledger: Ledger) -> tuple[list[Ste
         return [], []
     watch = Watch(view.cluster_id, provider, view.machines, gone.hidden(view, provider, ledger.now()))
     dead = await watch.look()
-    return dead, [machine for machine in watch.machines.values() if machine.state in FOR_GOOD]
+    return dead, _for_good(view, watch)
 
 
 async def find(view: View, provider: Provider, ledger: Ledger, report: Report) -> list[Machine]:
@@ -63,13 +63,24 @@ async def find(view: View, provider: Provider, ledger: Ledger, report: Report) -
                     pause, why = max(POLL, retry_after(error)), said(error)
                     report(f"{provider.name} can't be asked now: {why}", None)
                 else:
-                    found = list(watch.machines.values())
-                    if time() >= end or all(machine.state is not MachineState.GONE for machine in found):
-                        return [machine for machine in found if machine.state in FOR_GOOD]
+                    if time() >= end or all(one.state is not MachineState.GONE for one in watch.machines.values()):
+                        return _for_good(view, watch)
                 await asyncio.sleep(pause)
     except TimeoutError:
         fact = f"{provider.name} does not say which machines of {view.name} there are: {why}"
         raise StepFailed(fact, "try again later; nothing was changed") from None
+
+
+def _for_good(view: View, watch: Watch) -> list[Machine]:
+    """Those that have nothing to go on with.
+
+    One that was stopped before it had joined is among them: its lease has ended it, and would do so at every start.
+    """
+    return [
+        machine
+        for machine in watch.machines.values()
+        if machine.state in DISK_LOST or (machine.state is MachineState.STOPPED and machine.id not in view.joined)
+    ]
 
 
 def refuse_growth(view: View, lost: Sequence[Machine]) -> None:

@@ -44,6 +44,8 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
 async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report) -> Made:
     """Reserve every machine at once, the intent in the ledger first; a second call adopts what is there.
 
+    Where a killed one left machines that have not joined by their deadline, they are released before.
+
     Raises :class:`SpecError` (no such machines), :class:`Refused` (the name is another stack's, or its
     machines would have to change), :class:`~runcrate_iac.errors.StepFailed` (a machine did not come up).
     """
@@ -51,20 +53,25 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     refuse_unsendable(spec)
     refuse_unusable(spec)
     view = ledger.current(spec.name)
+    if view is not None:
+        refuse_change(view, spec, job.owner)
+        if view.missed(ledger.now()):
+            await give_up(view, provider, ledger, report, reason=too_late(view))
+            forget(view.name)
+            view = None
     if view is None:
         chosen = _checked(job, provider)
         view = _intend(job, chosen, ledger)
     else:
-        refuse_change(view, spec, job.owner)
-        if view.growth and spec.nodes == view.spec.nodes:  # plain Pulumi was killed, and its program declares none now
-            view = await growth.undo(view, provider, ledger, report, reason="the workers are declared no more")
+        if reason := growth.abandoned(view, spec, ledger.now()):  # plain Pulumi was killed
+            view = await growth.undo(view, provider, ledger, report, reason=reason)
         if spec.nodes > view.spec.nodes:
             view = growth.begin(view, spec, provider, ledger)
-        elif view.spec != spec:
-            ledger.note(spec.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
     lost = await replace.find(view, provider, ledger, report)
     replace.refuse_growth(view, lost)
     view = await replace.clear(view, lost, provider, ledger, report)
+    if view.growth is None and view.spec != spec:
+        view = _declare(view, spec, ledger)
     await _bring_up(view, spec, provider, ledger, report)
     return made(ledger.latest(spec.name) or view)
 
@@ -81,6 +88,15 @@ def made(view: View) -> Made:
         price_per_hour=price,
         machines=view.all_machines,
     )
+
+
+def _declare(view: View, spec: ClusterSpec, ledger: Ledger) -> View:
+    """Note what is declared now; until what has to be installed for it is there, the cluster is not ready (C6)."""
+    ledger.note(view.name, view.cluster_id, Note.SPEC_CHANGED, spec=spec.model_dump(mode="json"))
+    asked = (spec.software, spec.setup) != (view.spec.software, view.spec.setup)
+    if asked and not spec.bare and view.state is State.READY:
+        return ledger.record(view.name, view.cluster_id, Happened.INSTALL_RETRIED)
+    return ledger.latest(view.name) or view
 
 
 async def _bring_up(view: View, spec: ClusterSpec, provider: Provider, ledger: Ledger, report: Report) -> None:
@@ -156,6 +172,11 @@ def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
         return ledger.record(spec.name, f"{spec.name}-{secrets.token_hex(4)}", Happened.RESERVED, **facts)
     except ValueError as error:  # another process was faster
         raise Refused(f"{spec.name} was reserved just now: {error}", "take another name, or end that one") from None
+
+
+def too_late(view: View) -> str:
+    """Why a cluster that missed its deadline is given up by a later command."""
+    return f"not joined by {view.deadline:%Y-%m-%d %H:%M} UTC, and what brought it up was ended"
 
 
 async def give_up(view: View, provider: Provider, ledger: Ledger, report: Report, *, reason: str) -> View:

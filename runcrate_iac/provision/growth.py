@@ -15,6 +15,7 @@ from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.documents import StepInput
+from runcrate_iac.model.lifecycle import Happened, State
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Outcome, Step
 from runcrate_iac.provision.alive import looker
@@ -31,7 +32,10 @@ def newcomers(view: View, joining: Collection[Machine]) -> frozenset[int]:
 
 
 def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> None:
-    """After a join of a cluster that was up: its new machines are part of it, and billed, from this moment (C11)."""
+    """After a join of a cluster that was up: its new machines are part of it, and billed, from this moment (C11).
+
+    It is ready again when they have all that the others have (C6).
+    """
     view = ledger.current(cluster)
     if view is None or view.joined_at is None:
         return
@@ -47,8 +51,11 @@ def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> N
     ]
     if view.growth:
         events.append((Note.GROWN, {}))
-    if events:
-        ledger.notes(cluster, view.cluster_id, *events)
+    if not events:
+        return
+    ledger.notes(cluster, view.cluster_id, *events)
+    if not view.declared.bare and view.state is State.READY:
+        ledger.record(cluster, view.cluster_id, Happened.INSTALL_RETRIED)
 
 
 def take_back(view: View, ledger: Ledger, feed: Feed, *, reason: str, touched: bool) -> View:

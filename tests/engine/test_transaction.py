@@ -8,10 +8,16 @@ import shlex
 import signal
 import subprocess
 import time
+from datetime import timedelta
 
 import pytest
 import yaml
 
+from runcrate_iac.engine.program import owner
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import Note
+from runcrate_iac.model.lifecycle import Happened
+from runcrate_iac.specfile import load
 from tests.engine.lab import FAILS, HANGS, RUN, Lab
 from tests.machines import until
 
@@ -82,6 +88,23 @@ def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
     code, _, stderr = lab.run("down", "lab", "--yes")
     assert (code, lab.machines, lab.state()) == (0, [], "terminated"), stderr
     assert lab.processes() == []
+
+
+def test_a_killed_up_is_begun_anew_past_its_deadline(lab: Lab) -> None:
+    """What a power cut left yesterday is released by the next `up`, which fails for its own reason (C8, X2)."""
+    (lab.root / "home").mkdir()
+    spec = load(lab.spec(join_timeout=600, faults=[FAILS]))
+    ledger = Ledger(lab.root / "home" / "ledger.db")
+    facts = {"owner": owner("lab"), "spec": spec.model_dump(mode="json"), "price_per_hour": "5"}
+    ledger.record("lab", "lab-1", Happened.RESERVED, **facts, deadline=ledger.now() - timedelta(days=1))
+    ledger.note("lab", "lab-1", Note.ASKED)
+    ledger.close()
+    (lab.root / "cloud" / "lab-1.node-0").touch()
+    code, _, stderr = lab.run("up", lab.root / "lab.yaml", "--yes")
+    assert (code, lab.machines) == (3, []), stderr
+    assert "node-1: its machine failed to start" in stderr
+    happened = [entry["type"] for entry in json.loads(lab.run("events", "lab", "--json")[1])]
+    assert [one for one in happened if one in ("reserved", "released")] == ["reserved", "released"] * 2
 
 
 def test_a_closed_terminal_rolls_back(lab: Lab) -> None:

@@ -123,6 +123,15 @@ def test_machines_of_the_program_are_taken_as_given(recorder: Recorder) -> None:
     assert documents["machines"]["spec"]["provider"] == "given"
 
 
+@pytest.mark.parametrize("nodes", [2, 4.0])
+def test_another_number_of_nodes_than_of_machines_fails_the_program(recorder: Recorder, nodes: float) -> None:
+    """A preview names both numbers, of a cluster that is up as of a new one, and no machine is waited for (C1)."""
+    machines = [Machine(address=f"192.0.2.{i}") for i in range(3)]
+    with pytest.raises(SpecError, match=rf"nodes: {nodes:.0f} are declared, and there are 3 in `machines`"):
+        declare(recorder, nodes=nodes, machines=lambda: machines)
+    assert "demo-machines" not in recorder.seen
+
+
 def test_machines_of_the_program_are_left_as_they_were(recorder: Recorder) -> None:
     """Destroying undoes the join on machines that stay, before the machines' own resources end (C7, C22)."""
     declare(recorder, machines=lambda: [Machine(address=f"192.0.2.{i}") for i in range(2)])

@@ -126,6 +126,11 @@ class World:
         job = MachinesJob(spec=spec, owner="o/p/s")
         return self.clock.run(step.reserve(job, self.provider(spec), self.ledger, quiet))
 
+    def declare(self, **change: Any) -> None:
+        """The machines step of the same cluster, of which something else is declared."""
+        job = MachinesJob(spec=parse(self.view.spec.model_dump(mode="json") | change), owner="o/p/s")
+        self.clock.run(step.reserve(job, self.cloud, self.ledger, quiet))
+
     def given(self, machines: Sequence[Machine]) -> Made:
         """The machines step of another cluster, of the user's own machines."""
         spec = parse({"name": "own", "nodes": len(machines), "provider": "given"})
@@ -182,6 +187,46 @@ def test_a_worker_is_billed_from_the_moment_it_is_up(world: World) -> None:
     assert (added.billed_from, str(added.cost), str(world.view.price_per_hour)) == (joined, "$2.50", "$7.50")
     assert float(old.cost.usd) > 4.99
     assert (world.view.spec.nodes, len(world.view.machines), world.view.growth) == (3, 3, None)
+
+
+def test_a_grown_cluster_is_ready_when_its_workers_have_what_the_others_have(world: World) -> None:
+    """From the join on it is installing, so that a command that ends there leaves nothing that is called ready (C6)."""
+    note_joined(world.ledger, "lab", world.reserve(3).machines)
+    assert (world.view.spec.nodes, world.view.growth, world.view.state) == (3, None, State.INSTALLING)
+
+
+def test_a_grown_cluster_without_software_is_ready_at_the_join(world: World) -> None:
+    """Where nothing has to follow the join, the workers are ready with it (C5)."""
+    given = [Machine(index=index, id=f"host-{index}", host=f"192.0.2.{index}") for index in range(3)]
+    world.ledger.record("own", world.given(given[:2]).cluster_id, Happened.JOINED_BARE)
+    note_joined(world.ledger, "own", world.given(given).machines)
+    grown = world.ledger.latest("own")
+    assert grown
+    assert (grown.spec.nodes, grown.state) == (3, State.READY)
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"setup": "/srv/setup.sh"}, State.INSTALLING),
+        ({"setup_timeout": 60}, State.READY),
+        ({"join_timeout": 600}, State.READY),
+    ],
+)
+def test_what_is_declared_and_not_installed_is_not_ready(world: World, change: dict[str, Any], state: State) -> None:
+    """Another software or script makes a ready cluster installing before anything else is done for it (C6)."""
+    world.declare(**change)
+    assert world.view.state is state
+    assert all(getattr(world.view.spec, field) == value for field, value in change.items())
+
+
+def test_a_change_that_is_refused_is_not_declared(world: World) -> None:
+    """Where a lost head stops the step, the spec of what runs stays, and nothing is installing (C19)."""
+    lose(world, 0)
+    before = world.view
+    with pytest.raises(Refused, match="the head"):
+        world.declare(setup="/srv/setup.sh")
+    assert (world.view.spec, world.view.state) == (before.spec, before.state)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +287,19 @@ def test_a_pending_growth_makes_the_machines_step_run_again(world: World) -> Non
     assert documents.machines_document(spec, "o/p/s", None) == document, "and then it runs no more"
 
 
+def test_a_pending_growth_is_taken_up_in_time_and_begun_anew_after_it(world: World) -> None:
+    """Plain Pulumi goes on with the new machines until their deadline; then others come, as a lease ends those (X2)."""
+    world.reserve(4)
+    world.pass_time(200)
+    world.reserve(4)
+    assert len(world.cloud.made) == 4
+    world.pass_time(30_000)
+    world.reserve(4)
+    assert [made.gone_at is None for made in world.cloud.made] == [True, True, False, False, True, True]
+    assert world.view.growth
+    assert world.view.growth.deadline > world.clock.now()
+
+
 def test_down_in_the_middle_of_a_growth_releases_everything(world: World) -> None:
     """`down` ends old and new machines alike, and the receipt has all of them (C7, X1)."""
     world.reserve(4)
@@ -289,6 +347,30 @@ def test_a_machine_that_is_gone_for_good_is_replaced(world: World) -> None:
     assert new.id != lost.id
     assert float(old.cost.usd) == pytest.approx(2.5, abs=0.02)
     assert str(new.cost) == "$2.50"
+
+
+@pytest.mark.parametrize("joins", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_only_a_machine_that_joined_starts_again_from_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: bool, named: bool
+) -> None:
+    """One that its lease ended before it had joined is replaced: the lease would end it at each start (X2, X5)."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
+    with closing(Clock()) as ticking:
+        world = World(tmp_path, ticking, named=named)
+        lose(world, 1)
+        made = world.reserve(2)
+        if joins:
+            note_joined(world.ledger, "lab", made.machines)
+        (replaced,) = (one for one in world.cloud.alive if one.index == 1)
+        world.pass_time(30_000)
+        replaced.stopped = True
+        _, gone = ticking.run(replace.look(world.view, world.cloud, world.ledger))
+        world.reserve(2)
+        world.ledger.close()
+    assert [machine.index for machine in gone] == ([] if joins else [1])
+    assert ((replaced.gone_at is None), len(world.cloud.made)) == (joins, 3 if joins else 4)
+    assert world.alive() == ["node-0", "node-1"]
 
 
 def test_a_machine_may_get_the_id_of_the_one_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

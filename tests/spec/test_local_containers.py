@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runcrate_iac.errors import SpecError
+from runcrate_iac.errors import SpecError, StepFailed
 from runcrate_iac.machines.local.capacity import GIB, Room
 from runcrate_iac.machines.local.container import host, network, process, tree
 from runcrate_iac.model import storage
@@ -63,6 +64,40 @@ def test_containers_that_find_no_room_are_refused(free: Room) -> None:
     """64 containers on a computer with 1 GiB of memory or disk are refused, naming `nodes` (C1)."""
     with pytest.raises(SpecError, match=r"nodes: 64 container machines need .* 1\.0 GiB are free"):
         host.check(CONTAINER, 64, free)
+
+
+@pytest.fixture
+def limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The limits of a computer that is a container itself, or works in another network namespace than the first."""
+    monkeypatch.setattr(host, "SYSCTL", tmp_path)
+    found = tmp_path / "fs/inotify/max_user_instances"
+    found.parent.mkdir(parents=True)
+    found.write_text("128\n")
+    return found
+
+
+def test_limits_that_are_not_there_are_passed_over(limits: Path) -> None:
+    """Those of the network, which such a computer does not show, keep no machine from starting (C1)."""
+    told: list[str] = []
+    host.raise_limits(host.MANY, lambda message, node: told.append(message))
+    assert (told, limits.read_text()) == ([], "128\n")
+    for _ in range(2):
+        host.raise_limits(host.MANY + 1, lambda message, node: told.append(message))
+    assert told == ["raised fs.inotify.max_user_instances of this computer from 128 to 8192"]
+    assert limits.read_text() == "8192\n"
+
+
+def test_a_limit_that_cant_be_raised_ends_the_attempt(limits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read-only /proc/sys names the limit and the command for it, instead of being tried until the deadline (C8)."""
+
+    def refuse(file: Path, text: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(file), text)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(StepFailed, match="which is 128 here and can't be raised: Read-only file system") as failed:
+        host.raise_limits(host.MANY + 1, lambda message, node: None)
+    assert "sysctl -w fs.inotify.max_user_instances=8192" in failed.value.remedy
+    assert limits.read_text() == "128\n"
 
 
 @pytest.mark.usefixtures("able")

@@ -99,6 +99,40 @@ def test_a_failed_step_degrades_and_a_repeated_one_repairs(ledger: Ledger) -> No
     assert step(ledger, Step.CHECK) is State.READY
 
 
+def broken_off(ledger: Ledger, which: Step, error: BaseException) -> State:
+    """Run a step that this ends; the state after it."""
+
+    def work() -> Outcome:
+        raise error
+
+    with pytest.raises(type(error)):
+        steps.record(ledger, "demo", which, work, Feed("demo", which, lambda event: None))
+    view = ledger.current("demo")
+    assert view is not None
+    return view.state
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143), OSError("no space left")])
+def test_a_check_that_is_broken_off_leaves_a_degraded_cluster_degraded(ledger: Ledger, error: BaseException) -> None:
+    """Ctrl-C, SIGTERM or an error in a check of it changes neither its state nor what was found before (C9)."""
+    step(ledger, Step.JOIN)
+    step(ledger, Step.CHECK, LOST)
+    assert broken_off(ledger, Step.CHECK, error) is State.DEGRADED
+    view = ledger.current("demo")
+    assert view is not None
+    assert view.conditions == [LOST]
+
+
+def test_a_step_that_is_broken_off_says_so_in_the_state(ledger: Ledger) -> None:
+    """Before the join nothing is degraded, after it what is not whole is; a ready one that is looked at stays (C9)."""
+    assert broken_off(ledger, Step.JOIN, KeyboardInterrupt()) is State.PROVISIONING
+    step(ledger, Step.JOIN)
+    assert broken_off(ledger, Step.STORAGE, KeyboardInterrupt()) is State.DEGRADED
+    step(ledger, Step.STORAGE)
+    step(ledger, Step.CHECK)
+    assert broken_off(ledger, Step.CHECK, KeyboardInterrupt()) is State.READY
+
+
 def test_the_news_of_a_step_can_be_followed(ledger: Ledger) -> None:
     """Whoever watches sees the step start, what is wrong on which node, and the end (X5)."""
     step(ledger, Step.JOIN)

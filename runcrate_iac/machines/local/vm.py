@@ -12,7 +12,7 @@ from typing import Protocol
 from qemu.qmp import QMPError
 
 from runcrate_iac.machines.local import network, process, qmp, records
-from runcrate_iac.machines.local.waiting import failing_as, greets, telling
+from runcrate_iac.machines.local.waiting import failing_as, greets, said, telling
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Report
@@ -99,4 +99,4 @@ async def _ended(mark: str) -> bool:
 
 async def _fact(mark: str, error: Exception) -> str:
     lost = isinstance(error, QMPError | EOFError) and await _ended(mark)
-    return ENDED if lost else str(error)
+    return ENDED if lost else await said(error)

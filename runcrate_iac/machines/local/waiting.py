@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -31,7 +32,10 @@ async def greets(machine: Machine, seconds: float) -> bool:
 
 
 async def said(error: Exception) -> str:
-    """The error's own text."""
+    """The error's own text; that of a program which failed is what it said."""
+    if isinstance(error, subprocess.CalledProcessError):
+        told = (error.stderr or b"").decode(errors="replace").strip()
+        return f"{error.cmd[0]} ended with {error.returncode}" + (f": {told}" if told else "")
     return str(error)
 
 
@@ -48,7 +52,7 @@ async def failing_as(
     ``deadline`` in seconds since the epoch; ``errors`` are those of its kind of machine, told by ``fact``.
     """
     seconds = max(0.0, deadline - time.time())
-    kinds: tuple[type[Exception], ...] = (OSError, process.NotStarted, *errors)
+    kinds: tuple[type[Exception], ...] = (OSError, process.NotStarted, subprocess.CalledProcessError, *errors)
     try:
         async with asyncio.timeout(seconds):
             yield

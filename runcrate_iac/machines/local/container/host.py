@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from runcrate_iac.errors import SpecError
+from runcrate_iac.errors import SpecError, StepFailed
 from runcrate_iac.machines.local import tools
 from runcrate_iac.machines.local.capacity import Room, gib
 from runcrate_iac.model.progress import Report
@@ -21,6 +21,7 @@ WRITTEN = 512 * 1024**2
 IMAGE = 2 * 1024**3
 """Bytes that building the image needs, once."""
 MANY = 8
+SYSCTL = Path("/proc/sys")
 LIMITS = {
     "fs/inotify/max_user_instances": 8192,
     "net/ipv4/neigh/default/gc_thresh3": 16384,
@@ -47,14 +48,26 @@ def check(machine: MachineSpec, nodes: int, free: Room) -> None:
 
 
 def raise_limits(nodes: int, report: Report) -> None:
-    """Raise the kernel's limits that so many containers would reach, and say so; they stay raised until a reboot."""
+    """Raise the kernel's limits that so many containers would reach, and say so; they stay raised until a reboot.
+
+    Raises :class:`StepFailed` that names the limit where it can't be raised. Those of the network are shown in the
+    first network namespace only, in which a CI runner in a container is not: what is not there is passed over.
+    """
     if nodes <= MANY:
         return
     for name, wanted in LIMITS.items():
-        file = Path("/proc/sys", name)
-        if (now := int(file.read_text())) < wanted:
+        file = SYSCTL / name
+        if not file.exists() or (now := int(file.read_text())) >= wanted:
+            continue
+        try:
             file.write_text(f"{wanted}\n")
-            report(f"raised {name.replace('/', '.')} of this computer from {now} to {wanted}", None)
+        except OSError as error:
+            setting = f"{name.replace('/', '.')}={wanted}"
+            raise StepFailed(
+                f"{nodes} container machines need {setting}, which is {now} here and can't be raised: {error.strerror}",
+                f"sysctl -w {setting} where the kernel runs, or ask for {MANY} nodes or fewer",
+            ) from error
+        report(f"raised {name.replace('/', '.')} of this computer from {now} to {wanted}", None)
 
 
 def _missing_program() -> str | None:
