@@ -16,10 +16,11 @@ from rich.text import Text
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.offer import Offer
+from runcrate_iac.model.spec import cluster_name
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.", callback=cluster_name)]
 
 PLAIN_WIDTH = 240
 """Columns where there is no terminal: a pipe should get whole lines."""

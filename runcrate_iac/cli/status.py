@@ -19,9 +19,16 @@ from runcrate_iac.model import ray
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import MachineState, node_name, private_address
-from runcrate_iac.model.spec import Software
+from runcrate_iac.model.spec import Software, cluster_name
 
-Which = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The cluster's name; without it, all of them.")]
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]",
+        help="The cluster's name; without it, all of them.",
+        callback=lambda name: None if name is None else cluster_name(name),
+    ),
+]
 Check = Annotated[bool, typer.Option("--check", help="Run `check` first, the acceptance suite on every node.")]
 
 

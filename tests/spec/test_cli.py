@@ -27,6 +27,18 @@ VERBS = (
     "doctor",
     "setup",
 )
+NAMED = {
+    "status": "..",
+    "check": "Demo",
+    "bandwidth": "",
+    "ssh": "../demo",
+    "kubeconfig": "demo\n",
+    "retry": "..",
+    "down": ".",
+    "events": "a/b",
+    "receipt": "-",
+}
+"""Those that take a cluster's name, each with one that none can have."""
 HEAVY = ("pulumi", "grpc", "pyinfra", "gevent", "paramiko")
 
 
@@ -89,6 +101,17 @@ def test_an_unknown_cluster_is_told(tmp_path: Path, words: tuple[str, ...]) -> N
     assert "remedy" in done.stderr
     document = json.loads(run(tmp_path, *words, "--json").stdout)
     assert document["error"]["exit_code"] == 2
+
+
+@pytest.mark.parametrize(("verb", "name"), NAMED.items())
+def test_a_name_that_no_cluster_can_have_is_refused(tmp_path: Path, verb: str, name: str) -> None:
+    """A path, or what else is no name, is refused with the rule by every verb, and no file is touched (C24, X2)."""
+    work = tmp_path / "home" / "pulumi" / "work" / "demo"
+    work.mkdir(parents=True)
+    done = run(tmp_path, verb, name)
+    assert done.returncode == 2
+    assert "lower-case letters, digits and '-'" in done.stderr
+    assert [path for path in tmp_path.rglob("*") if path not in (work, *work.parents)] == []
 
 
 def test_status_without_a_name_lists_nothing_at_first(tmp_path: Path) -> None:
