@@ -12,14 +12,18 @@ def state_dir() -> Path:
     """The folder of all durable state: ``$RUNCRATE_IAC_HOME``, or the XDG state folder."""
     if home := os.environ.get("RUNCRATE_IAC_HOME"):
         return Path(home).absolute()
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(base) / "runcrate-iac"
+    return _xdg("XDG_STATE_HOME", ".local/state") / "runcrate-iac"
 
 
 def cache_dir() -> Path:
     """The folder of what can be made again (engine, images): the XDG cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "runcrate-iac"
+    return _xdg("XDG_CACHE_HOME", ".cache") / "runcrate-iac"
+
+
+def _xdg(variable: str, default: str) -> Path:
+    """One of the user's base folders; a relative one counts as not given (XDG Base Directory Specification)."""
+    base = Path(os.environ.get(variable, ""))
+    return base if base.is_absolute() else Path.home() / default
 
 
 def cluster_dir(name: str) -> Path:
