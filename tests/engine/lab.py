@@ -34,9 +34,8 @@ class Lab:
 
     def processes(self) -> list[str]:
         """What runs in this lab's folders."""
-        home = str(self.root / "home")
         running = psutil.process_iter(["cwd", "cmdline"])
-        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(home)]
+        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(str(self.root))]
 
     def spec(self, **fields: Any) -> Path:
         """A spec file; its join has a few seconds."""

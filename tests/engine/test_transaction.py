@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 import yaml
@@ -85,18 +86,28 @@ def test_a_killed_up_is_finished_by_down(lab: Lab) -> None:
 
 
 def test_a_closed_terminal_rolls_back(lab: Lab) -> None:
-    """When the terminal goes away every machine is released, though nothing can be printed any more (F10)."""
+    """When a shell's terminal is closed every machine is released, though nothing can be printed any more (F10)."""
     leader, follower = os.openpty()
-    command = [*RUN, "up", str(lab.spec(join_timeout=600, faults=[HANGS])), "--yes"]
-    process = subprocess.Popen(
-        command, env=lab.env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
-    )
+    shell = ["setsid", "--ctty", "bash", "--norc", "-i"]
+    process = subprocess.Popen(shell, env=lab.env, stdin=follower, stdout=follower, stderr=follower, cwd=lab.root)
     os.close(follower)
-    until(lambda: len(lab.machines) == 2, "two machines")
+    os.write(
+        leader, shlex.join([*RUN, "up", str(lab.spec(join_timeout=600, faults=[HANGS])), "--yes"]).encode() + b"\n"
+    )
+    until(lambda: _shown(leader) and len(lab.machines) == 2, "two machines")
     os.close(leader)
-    process.send_signal(signal.SIGHUP)
     process.wait(timeout=60)
-    assert (lab.machines, lab.state(), lab.processes()) == ([], "failed", [])
+    until(lambda: not lab.processes(), "the end of what it started", 60)
+    assert (lab.machines, lab.state()) == ([], "failed")
+
+
+def _shown(leader: int) -> bool:
+    """Take what is on the terminal, as the one that shows it does."""
+    os.set_blocking(leader, False)
+    with suppress(BlockingIOError):
+        while os.read(leader, 4096):
+            pass
+    return True
 
 
 def test_a_new_attempt_follows_a_killed_one_that_was_released(lab: Lab) -> None:
