@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from runcrate_iac.errors import SpecError
+
 PACKAGE = Path(__file__).parent
 
 
@@ -23,7 +25,18 @@ def cache_dir() -> Path:
 def _xdg(variable: str, default: str) -> Path:
     """One of the user's base folders; a relative one counts as not given (XDG Base Directory Specification)."""
     base = Path(os.environ.get(variable, ""))
-    return base if base.is_absolute() else Path.home() / default
+    return base if base.is_absolute() else home() / default
+
+
+def home() -> Path:
+    """The user's home folder.
+
+    Raises :class:`SpecError` where the user has none.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:  # a container that runs as a number that its /etc/passwd does not know
+        raise SpecError(f"user {os.getuid()} has no home folder", "set HOME") from None
 
 
 def cluster_dir(name: str) -> Path:

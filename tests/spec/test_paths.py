@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from runcrate_iac.errors import SpecError
 from runcrate_iac.paths import cache_dir, state_dir
 
 
@@ -38,3 +40,11 @@ def test_a_relative_state_folder_is_one_of_where_the_command_runs(monkeypatch: p
     """RUNCRATE_IAC_HOME may be relative, as a path on a command line may (C24)."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", "state")
     assert state_dir() == Path.cwd() / "state"
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number without an entry in the password database, as containers have, is an error with its remedy (C24)."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    with pytest.raises(SpecError, match=r"user 54321 has no home folder\n  remedy: set HOME"):
+        state_dir()
