@@ -18,6 +18,7 @@ from runcrate_iac.cli import (
     events,
     gc,
     kubeconfig,
+    output,
     preview,
     receipt,
     retry,
@@ -26,7 +27,7 @@ from runcrate_iac.cli import (
     status,
     up,
 )
-from runcrate_iac.errors import Failed, Fault, RuncrateError
+from runcrate_iac.errors import Failed, Fault, RuncrateError, SpecError
 from runcrate_iac.ledger.trouble import explained_os
 from runcrate_iac.steps import INTERRUPTED
 
@@ -66,7 +67,9 @@ app.add_typer(artifacts.app)
 def main() -> NoReturn:
     """Run the command line and exit with its documented code."""
     try:
-        app()
+        sys.exit(app(standalone_mode=not _as_json()) or 0)
+    except typer.TyperException as error:  # with --json; else Typer has told how the verb is used
+        _end(SpecError(error.format_message(), f"{output.this_command()} --help"))
     except RuncrateError as error:
         _end(error)
     except OSError as error:
@@ -77,12 +80,15 @@ def main() -> NoReturn:
     except Exception as error:  # noqa: BLE001 - a fault of ours, told as what it is
         traceback.print_exception(error)
         _end(Fault(f"a fault in runcrate-iac: {type(error).__name__}: {error}", "report it, with the lines above"))
-    sys.exit(0)
+
+
+def _as_json() -> bool:
+    return "--json" in sys.argv
 
 
 def _end(error: RuncrateError) -> NoReturn:
     """Exit with the error's code, and tell it: a document with ``--json``, else its message."""
-    if "--json" in sys.argv:
+    if _as_json():
         document: dict[str, object] = {
             "kind": type(error).__name__,
             "message": error.message,

@@ -66,8 +66,10 @@ class Lab:
         spec = load(self.spec(**{"join_timeout": 600} | fields)).model_dump(mode="json")
         facts = {"owner": owner("lab"), "spec": spec, "deadline": ledger.now(), "price_per_hour": "5"}
         ledger.record("lab", "lab-1", Happened.RESERVED, **facts)
+        here = "127.0.0.1"
         machines = [
-            {"index": index, "id": f"lab-1.node-{index}", "host": "127.0.0.1", "port": 9 + index} for index in range(2)
+            {"index": i, "id": f"lab-1.node-{i}", "host": here, "port": 9 + i, "endpoint": f"{here}:{51820 + i}"}
+            for i in range(2)
         ]
         ledger.note("lab", "lab-1", Note.ASKED)
         ledger.note("lab", "lab-1", Note.MACHINES, machines=machines)

@@ -174,6 +174,14 @@ def test_a_retry_of_what_never_joined_is_refused(lab: Lab) -> None:
     assert "lab is not up" in json.loads(stdout)["error"]["message"]
 
 
+def test_all_that_up_tells_is_json_with_json(lab: Lab) -> None:
+    """With --json each line of news is a document, the price before the question too, and so is the end (C24, C3)."""
+    code, stdout, stderr = lab.run("up", lab.spec(faults=[FAILS]), "--yes", "--json")
+    news = [json.loads(line) for line in stderr.splitlines()]
+    assert (code, json.loads(stdout)["error"]["exit_code"]) == (3, 3)
+    assert "$5.00 per hour" in news[0]["message"]
+
+
 def test_a_wrong_spec_is_one_document_with_json(lab: Lab) -> None:
     """With --json an error is a document with its kind, message and exit code (C24)."""
     code, stdout, _ = lab.run("up", lab.spec(nodes=1), "--yes", "--json")

@@ -84,10 +84,12 @@ def test_the_package_loads_neither_pulumi_nor_pyinfra() -> None:
     "words", [("up",), ("up", "a.yaml", "b.yaml"), ("frobnicate",), ("down",), ("up", "--nodes=3", "x")]
 )
 def test_wrong_arguments_exit_with_2(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Wrong arguments exit with 2 and say how the verb is used (C24)."""
+    """Wrong arguments exit with 2 and say how the verb is used; with --json in a document (C24)."""
     done = run(tmp_path, *words)
     assert done.returncode == 2
     assert "usage" in done.stderr.lower()
+    document = run(tmp_path, *words, "--json")
+    assert (document.returncode, json.loads(document.stdout)["error"]["exit_code"]) == (2, 2)
 
 
 @pytest.mark.parametrize(
