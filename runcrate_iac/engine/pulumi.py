@@ -140,7 +140,7 @@ def left_behind(name: str) -> bool:
 
 def end_orphans(name: str) -> None:
     """End the Pulumi of a command that was killed: it and its steps run in the stack's own folder."""
-    work = stack_files.work(name)
+    work = stack_files.work(name).resolve()  # the kernel tells a process's folder without symbolic links
     for process in psutil.process_iter(["cwd"]):
         if process.info["cwd"] == str(work):
             _kill(process)

@@ -1,7 +1,9 @@
-"""Where the steps of a stack run."""
+"""Where the steps of a stack run, and how they are found again."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from pulumi_command import local
 
 from runcrate_iac.engine import stack_files
 from runcrate_iac.engine.install import Engine
-from runcrate_iac.engine.pulumi import Stack
+from runcrate_iac.engine.pulumi import Stack, end_orphans
 
 pytestmark = pytest.mark.engine
 
@@ -38,3 +40,17 @@ def test_steps_run_in_the_stacks_own_folder(
     first.rmdir()
     assert Stack(pulumi_engine, "demo", program(f'(pwd; echo "$RUNCRATE_IAC_HOME") > {seen}')).up() == 1
     assert seen.read_text().split() == [str(stack_files.work("demo")), str(tmp_path / "home")]
+
+
+def test_what_runs_in_the_stacks_folder_is_ended_under_a_linked_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed command left is found where the state folder is reached by a symbolic link, too (X2)."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path / "home"))
+    work = stack_files.work("demo")
+    work.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"], cwd=work) as left:
+        end_orphans("demo")
+        assert left.wait(30) == -signal.SIGKILL
