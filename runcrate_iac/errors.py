@@ -11,7 +11,8 @@
     ├── Refused        locked by someone else, or against a rule                exit 6
     │   ├── StateDamaged    a file of the state folder can't be understood: `gc`
     │   └── StateUnwritable a file of the state folder can't be written: make room, make it writable
-    └── ToolMissing    a program this computer needs is missing: run `setup`    exit 2
+    ├── ToolMissing    a program this computer needs is missing: run `setup`    exit 2
+    └── Fault          a fault in this program: report it                       exit 1
 """
 
 from __future__ import annotations
@@ -86,3 +87,9 @@ class StateDamaged(Refused):
 
 class StateUnwritable(Refused):
     """A file of the state folder can't be written: the disk is full, or read-only."""
+
+
+class Fault(RuncrateError):
+    """A fault in this program itself, which nobody expected."""
+
+    exit_code = 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from runcrate_iac.errors import SpecError
+
 PACKAGE = Path(__file__).parent
 
 
@@ -12,14 +14,29 @@ def state_dir() -> Path:
     """The folder of all durable state: ``$RUNCRATE_IAC_HOME``, or the XDG state folder."""
     if home := os.environ.get("RUNCRATE_IAC_HOME"):
         return Path(home).absolute()
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(base) / "runcrate-iac"
+    return _xdg("XDG_STATE_HOME", ".local/state") / "runcrate-iac"
 
 
 def cache_dir() -> Path:
     """The folder of what can be made again (engine, images): the XDG cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "runcrate-iac"
+    return _xdg("XDG_CACHE_HOME", ".cache") / "runcrate-iac"
+
+
+def _xdg(variable: str, default: str) -> Path:
+    """One of the user's base folders; a relative one counts as not given (XDG Base Directory Specification)."""
+    base = Path(os.environ.get(variable, ""))
+    return base if base.is_absolute() else home() / default
+
+
+def home() -> Path:
+    """The user's home folder.
+
+    Raises :class:`SpecError` where the user has none.
+    """
+    try:
+        return Path.home()
+    except RuntimeError:  # a container that runs as a number that its /etc/passwd does not know
+        raise SpecError(f"user {os.getuid()} has no home folder", "set HOME") from None
 
 
 def cluster_dir(name: str) -> Path:

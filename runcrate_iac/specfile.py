@@ -14,6 +14,7 @@ import yaml
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.keys import normalise
 from runcrate_iac.model.spec import ClusterSpec, parse
+from runcrate_iac.paths import home
 
 MOST_BYTES = 256 * 1024
 """A spec of 64 machines with a key for each is a tenth of that; a longer one is read for minutes."""
@@ -111,7 +112,7 @@ def with_user_keys(spec: ClusterSpec) -> ClusterSpec:
     if spec.ssh_public_keys:
         return spec
     keys = []
-    for file in sorted((Path.home() / ".ssh").glob("id_*.pub")):
+    for file in sorted((home() / ".ssh").glob("id_*.pub")):
         with suppress(OSError, ValueError):  # a certificate, or an old kind of key: not what was asked for by name
             keys.append(normalise(file.read_text(encoding="utf-8", errors="replace")))
     return parse(spec.model_dump() | {"ssh_public_keys": keys}, "~/.ssh") if keys else spec

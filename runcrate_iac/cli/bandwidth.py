@@ -80,6 +80,8 @@ def bandwidth(name: output.Name, nodes: Nodes = None, pairs: Which = None, as_js
         for line in (summary(speeds), f"NCCL's all-reduce over all GPUs: {said}", *notes):
             output.console.print(escape(line))
     missing = [f"{speed.source} -> {speed.target}" for speed in speeds if speed.private is None]
+    if missing and as_json:  # the document has each with its reasons
+        raise typer.Exit(Degraded.exit_code)
     if missing:
         raise Degraded(f"not measured over the private network: {', '.join(missing)}", f"runcrate-iac check {name}")
 

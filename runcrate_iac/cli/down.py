@@ -22,8 +22,7 @@ def down(
     view = Ledger().current(name)
     if view is not None:
         question = f"Terminate {name} ({view.state}, {view.spec.nodes} machines, /shared included)?"
-        if not output.confirm(question, yes=yes):
-            raise typer.Exit
+        output.agree(question, yes=yes, as_json=as_json)
     with Display(as_json=as_json) as display:
         after = transaction.down(name, install.find(), display, faults=not no_faults)
     if as_json:

@@ -16,10 +16,12 @@ from rich.text import Text
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.offer import Offer
+from runcrate_iac.model.spec import cluster_name
+from runcrate_iac.steps import INTERRUPTED
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output instead of text.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.", callback=cluster_name)]
 
 PLAIN_WIDTH = 240
 """Columns where there is no terminal: a pipe should get whole lines."""
@@ -47,6 +49,22 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console.print(grid)
 
 
+def news(text: str, *, as_json: bool) -> None:
+    """Print what comes before the result, on standard error; with ``--json`` as a line of JSON, as all news there."""
+    if as_json:
+        sys.stderr.write(json.dumps({"message": text}) + "\n")
+    else:
+        messages.print(text)
+
+
+def agree(question: str, *, yes: bool, as_json: bool) -> None:
+    """Ask, and leave with nothing done where the answer is no: with ``--json`` a document says so."""
+    if not confirm(question, yes=yes):
+        if as_json:
+            document({"declined": question})
+        raise typer.Exit
+
+
 def confirm(question: str, *, yes: bool) -> bool:
     """Ask, unless ``--yes`` was given.
 
@@ -56,7 +74,10 @@ def confirm(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise SpecError(f"{question} There is no terminal to ask at", "add --yes")
-    return typer.confirm(question, err=True)
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # Ctrl-C, or the end of the input
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def growth(offer: Offer, before: Money) -> str:

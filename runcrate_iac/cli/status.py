@@ -14,14 +14,23 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.registry import provider_of
-from runcrate_iac.machines.watch import within
+from runcrate_iac.machines.watch import said, within
 from runcrate_iac.model import ray
 from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import State
 from runcrate_iac.model.network import MachineState, node_name, private_address
-from runcrate_iac.model.spec import Software
+from runcrate_iac.model.spec import Software, cluster_name
 
-Which = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The cluster's name; without it, all of them.")]
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]",
+        help="The cluster's name; without it, all of them.",
+        callback=lambda name: None if name is None else cluster_name(name),
+    ),
+]
+UNKNOWN = "unknown"
+"""The state of a machine whose provider does not answer."""
 Check = Annotated[bool, typer.Option("--check", help="Run `check` first, the acceptance suite on every node.")]
 
 
@@ -38,12 +47,15 @@ def status(name: Which = None, check: Check = False, as_json: output.AsJson = Fa
         raise SpecError(f"no cluster has ever been called {name}", "runcrate-iac status lists them")
     if check:
         view, _ = acceptance.run(acceptance.up(name), "status --check", as_json=as_json)
-    machines = _machines(view)
+    machines, silent = _machines(view)
     if as_json:
         found = [condition.model_dump(mode="json") for condition in view.conditions]
-        output.document(view.model_dump(mode="json") | {"machine_states": machines, "conditions": found})
+        told = {"machine_states": machines, "provider_error": silent, "conditions": found}
+        output.document(view.model_dump(mode="json") | told)
     else:
         _show(view, machines)
+        if silent:
+            output.messages.print(f"{view.spec.provider} can't be asked: {silent}", markup=False)
     if view.state is State.DEGRADED:
         raise typer.Exit(4)
 
@@ -58,16 +70,20 @@ def _all(*, as_json: bool) -> None:
     output.table(("cluster", "state", "since (UTC)", "nodes", "software", "stack"), rows)
 
 
-def _machines(view: View) -> dict[str, MachineState]:
-    """What the provider says of each machine now."""
+def _machines(view: View) -> tuple[dict[str, str], str]:
+    """What the provider says of each machine now, and why it says nothing; that is when the ledger is needed most."""
     if view.over or view.spec.provider == "given":
-        return {}
-    found = asyncio.run(within(provider_of(view.spec).list(view.cluster_id)))
+        return {}, ""
+    nodes = {index: node_name(index) for index in range(view.declared.nodes)}
+    try:
+        found = asyncio.run(within(provider_of(view.spec).list(view.cluster_id)))
+    except Exception as error:  # noqa: BLE001 - of another's program it may be anything
+        return dict.fromkeys(nodes.values(), UNKNOWN), said(error)
     listed = {machine.index: machine.state for machine in found}
-    return {node_name(index): listed.get(index, MachineState.GONE) for index in range(view.declared.nodes)}
+    return {name: listed.get(index, MachineState.GONE) for index, name in nodes.items()}, ""
 
 
-def _show(view: View, machines: dict[str, MachineState]) -> None:
+def _show(view: View, machines: dict[str, str]) -> None:
     since = f"{view.since:%Y-%m-%d %H:%M} UTC"
     output.console.print(f"[bold]{view.name}[/] is [bold]{view.state}[/] since {since} ({view.cluster_id})")
     output.console.print(f"{view.spec.nodes} nodes, {view.spec.software}, {view.price_per_hour} per hour")

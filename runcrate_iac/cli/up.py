@@ -59,15 +59,13 @@ def up(
     engine = install.require()
     view = Ledger().current(wanted.name)
     if view is None:
-        output.messages.print(output.price(chosen(wanted)))
-        if not output.confirm(f"Bring up {wanted.name}?", yes=yes):
-            raise typer.Exit
+        output.news(output.price(chosen(wanted)), as_json=as_json)
+        output.agree(f"Bring up {wanted.name}?", yes=yes, as_json=as_json)
     else:
         refuse_change(view, wanted, owner(wanted.name))
         if offer := more(view, wanted):
-            output.messages.print(output.growth(offer, view.price_per_hour))
-            if not output.confirm(f"Add {offer.machines} workers to {wanted.name}?", yes=yes):
-                raise typer.Exit
+            output.news(output.growth(offer, view.price_per_hour), as_json=as_json)
+            output.agree(f"Add {offer.machines} workers to {wanted.name}?", yes=yes, as_json=as_json)
     try:
         with Display(as_json=as_json) as display:
             view, changed = transaction.up(wanted, engine, display, replace_head=replace_head)

@@ -48,7 +48,7 @@ class ClusterArgs(TypedDict):
     """What a cluster is: the fields of the spec file, and machines of your own where you have them."""
 
     cluster_name: NotRequired[pulumi.Input[str]]
-    """The cluster's name; default the resource's name."""
+    """The cluster's name; default the resource's name. That of a cluster that is up can't be changed."""
     nodes: NotRequired[pulumi.Input[int]]
     """2 to 64; where ``machines`` are given, their number."""
     software: NotRequired[pulumi.Input[str]]

@@ -82,8 +82,10 @@ class Cluster(pulumi.ComponentResource):
 
     def _machines(self, name: str, declared: Mapping[str, Any], spec: pulumi.Output[ClusterSpec]) -> pulumi.Output[str]:
         given = pulumi.Output.from_input(declared.get("machines"))
-        document = pulumi.Output.all(spec, given).apply(
-            lambda got: documents.machines_document(got[0], owner(), got[1])
+        # Its value alone: a child that depends on its parent is a cycle to Pulumi.
+        urn: pulumi.Output[str | None] = pulumi.Output.from_input(self.urn.future())
+        document = pulumi.Output.all(spec, given, urn).apply(
+            lambda got: documents.machines_document(got[0], owner(), got[1], got[2])
         )
         options = pulumi.ResourceOptions(parent=self)
         return command(

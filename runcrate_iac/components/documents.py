@@ -10,7 +10,7 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
 from runcrate_iac.machines.pool import refuse_shrinking
-from runcrate_iac.machines.step import refuse_change
+from runcrate_iac.machines.step import refuse_change, refuse_rename
 from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
@@ -129,16 +129,26 @@ def repairs(name: str, owner: str, step: Step) -> int:
     return ended + view.losses + repeats(view.repeats, step) + pending
 
 
-def machines_document(spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None) -> str:
-    """The machines step's input.
+def machines_document(
+    spec: ClusterSpec, owner: str, given: list[Mapping[str, Any]] | None, resource: str | None = None
+) -> str:
+    """The machines step's input; ``resource`` is the URN of the cluster's.
 
     Raises :class:`~runcrate_iac.errors.Refused` where this stack's running cluster can't become that: in a preview too.
     """
-    view = Ledger().current(spec.name)
+    ledger = Ledger()
+    view = ledger.current(spec.name)
     if view is not None and view.owner == owner:
         refuse_change(view, spec, owner)
-    machines = given_machines(f"Cluster {spec.name}", given or ())
-    job = MachinesJob(spec=spec, owner=owner, given=machines, repairs=repairs(spec.name, owner, Step.MACHINES))
+    job = MachinesJob(
+        spec=spec,
+        owner=owner,
+        resource=resource or "",
+        given=given_machines(f"Cluster {spec.name}", given or ()),
+        repairs=repairs(spec.name, owner, Step.MACHINES),
+    )
+    if view is None:
+        refuse_rename(job, ledger)
     return job.model_dump_json()
 
 

@@ -1,4 +1,8 @@
-"""Ctrl-C once: orderly; twice: at once (F10). SIGTERM and a closed terminal count as Ctrl-C."""
+"""Ctrl-C once: orderly; twice: at once (F10). SIGTERM and a closed terminal count as the first one only.
+
+Programs send several signals for one end: a shell whose terminal is closed sends SIGHUP to its jobs, and the kernel
+sends it again when the shell exits; systemd ends a session by SIGTERM and SIGHUP (systemd.kill(5), SendSIGHUP=).
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,8 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.asked and number != signal.SIGINT:
+            return
         if self.asked:
             self.on_second()
             _say(f"left at once; finish with: runcrate-iac down {self._cluster}")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from runcrate_iac import paths
 from runcrate_iac.engine import launchers
 from runcrate_iac.engine.versions import OLDEST_ENGINE
 from runcrate_iac.model.base import Model
@@ -37,7 +38,7 @@ def look(ours: Path) -> Installed | None:
 
 def has_command_plugin() -> bool:
     """Tell whether the real command plugin is on PATH or in Pulumi's plugin cache."""
-    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    home = Path(os.environ.get("PULUMI_HOME") or paths.home() / ".pulumi")
     fetched = home.glob(f"plugins/resource-command-v1.*/{launchers.COMMAND}")
     return _real_on_path(launchers.COMMAND) or any(fetched)
 

@@ -23,7 +23,7 @@ from runcrate_iac.errors import Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.model.progress import Report, Step
-from runcrate_iac.paths import cluster_dir, private_dir, write_atomic
+from runcrate_iac.paths import cluster_dir, private_dir, state_dir, write_atomic
 
 OPERATION_SECONDS = 120.0
 """How long an operation may take that is not `up`, whose limit is the cluster's deadline: none makes a machine wait."""
@@ -56,6 +56,7 @@ class Stack:
         self._refuse_damaged(goes_on=program is not None)
         root = private_dir(stack_files.root())
         self._work = private_dir(stack_files.work(name))
+        write_atomic(self._work / "Pulumi.yaml", stack_files.PROJECT_FILE)
         self._log = private_dir(cluster_dir(name) / "logs") / "pulumi.log"
         self._command = _Command(engine, self._log)
         self._stack = _run(
@@ -71,6 +72,7 @@ class Stack:
                     "PULUMI_BACKEND_URL": private_dir(root / "state").as_uri(),
                     "PULUMI_CONFIG_PASSPHRASE_FILE": str(_passphrase(root)),
                     "GRPC_ENABLE_FORK_SUPPORT": "false",
+                    "RUNCRATE_IAC_HOME": str(state_dir()),  # it may be relative, to where this process runs
                 },
                 pulumi_command=self._command,
             ),
@@ -138,7 +140,7 @@ def left_behind(name: str) -> bool:
 
 def end_orphans(name: str) -> None:
     """End the Pulumi of a command that was killed: it and its steps run in the stack's own folder."""
-    work = stack_files.work(name)
+    work = stack_files.work(name).resolve()  # the kernel tells a process's folder without symbolic links
     for process in psutil.process_iter(["cwd"]):
         if process.info["cwd"] == str(work):
             _kill(process)

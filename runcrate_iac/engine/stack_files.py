@@ -18,6 +18,9 @@ from runcrate_iac.ledger.view import View
 from runcrate_iac.paths import private_dir, state_dir, write_atomic
 
 PROJECT = "runcrate-iac"
+PROJECT_FILE = f"name: {PROJECT}\nruntime: python\n"
+"""What ``Pulumi.yaml`` says. It has no ``main``, so that the steps run in the stack's own folder: Pulumi's SDK would
+put the user's into it, for good, and it may be gone the next time."""
 STORE_VERSION = "version: 1\n"
 """What ``meta.yaml`` says; without it Pulumi takes the store for one of an old layout."""
 
@@ -101,5 +104,4 @@ def _read(name: str) -> Iterator[Path]:
     """The files that Pulumi reads when it opens the stack."""
     yield _checkpoint(name)
     yield _checkpoint(name).with_name(f"{name}.json.attrs")
-    yield work(name) / "Pulumi.yaml"
     yield work(name) / f"Pulumi.{name}.yaml"

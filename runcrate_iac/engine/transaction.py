@@ -27,7 +27,6 @@ from runcrate_iac.machines.growth import told
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model.conditions import Condition, broken, sentences
 from runcrate_iac.model.lifecycle import Happened, State
-from runcrate_iac.model.offer import SLOW_JOIN_SECONDS
 from runcrate_iac.model.progress import Event, Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import journals
@@ -36,6 +35,9 @@ from runcrate_iac.specfile import script_of
 
 UNFINISHED = (State.PROVISIONING, State.FAILED, State.TERMINATING)
 """States of a cluster that Pulumi may not know of."""
+PREPARE_SECONDS = 2 * 3600.0
+"""How long Pulumi may run before anything is reserved: where images are built, booted and filled on a slow computer,
+that takes most of an hour. Nothing is billed by then, and the clock of the cluster does not run (C8)."""
 BACKSTOP_SECONDS = 30.0
 """How long after the deadline a Pulumi operation that hangs is cut off; the steps themselves keep the deadline."""
 KILL_SECONDS = 20.0
@@ -193,7 +195,7 @@ def _watched(stack: Stack, spec: ClusterSpec, ledger: Ledger, interrupts: Interr
             ending.append((time.monotonic() + KILL_SECONDS, reason))
         return thread.is_alive()
 
-    start, latest = position(spec.name), time.time() + (spec.join_timeout or SLOW_JOIN_SECONDS)
+    start, latest = position(spec.name), time.time() + PREPARE_SECONDS
     thread.start()
     try:
         for event in follow(spec.name, start, wait):
@@ -217,15 +219,15 @@ def _into(done: Future[int], work: Callable[[], int]) -> None:
 
 
 def _reason_to_end(name: str, latest: float, ledger: Ledger, interrupts: Interrupts) -> RuncrateError | None:
-    """Why a running operation has to end now; ``latest`` is its deadline where nothing was reserved (epoch seconds)."""
+    """Why a running operation has to end now; ``latest``: its deadline until machines are reserved (epoch seconds)."""
     if interrupts.asked:
         return _Interrupted("interrupted")
     view = ledger.current(name)
     starting = view is None or view.state is State.PROVISIONING or view.growth is not None
-    deadline = machines.made(view).deadline.timestamp() if view else latest
+    goal, deadline = ("joined", machines.made(view).deadline.timestamp()) if view else ("reserved", latest)
     if starting and time.time() > deadline + BACKSTOP_SECONDS:
         return _TooLate(
-            f"not joined by {time.strftime('%H:%M:%S', time.gmtime(deadline))} UTC, and Pulumi does not end"
+            f"not {goal} by {time.strftime('%H:%M:%S', time.gmtime(deadline))} UTC, and Pulumi does not end"
         )
     return None
 

@@ -26,6 +26,7 @@ _UNWRITABLE = {
     sqlite3.SQLITE_IOERR,
 }
 _UNREADABLE = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 @contextmanager
@@ -58,6 +59,8 @@ def explained(error: sqlite3.Error, ledger: Path) -> Refused:
 
 def explained_os(error: OSError) -> Refused:
     """The fact and the remedy of a file that can't be read or written; its path is the state folder's if unknown."""
+    if error.filename is None and error.errno not in _OF_DISKS:
+        return Refused(f"{type(error).__name__}: {error}", "see what that means, then run the same again")
     fact = f"{error.filename or state_dir()}: {error.strerror or error}"
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:

@@ -78,6 +78,8 @@ class View(Model):
     cluster_id: str
     owner: str
     """The Pulumi stack it belongs to: ``organization/project/stack``."""
+    resource: str = ""
+    """The URN of its resource there."""
     spec: ClusterSpec
     state: State
     since: datetime
@@ -195,6 +197,7 @@ def _reserved(first: Entry) -> View:
         name=first.cluster,
         cluster_id=first.cluster_id,
         owner=first.data["owner"],
+        resource=first.data.get("resource", ""),
         spec=ClusterSpec.model_validate(first.data["spec"]),
         state=start(),
         since=first.at,

@@ -34,7 +34,7 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     if view is None:
         refuse_unsendable(job.spec)
         refuse_unusable(job.spec)
-        _checked(job, provider)
+        _checked(job, provider, ledger)
     else:
         refuse_change(view, job.spec, job.owner)
     if isinstance(provider, HasPreparation):
@@ -60,7 +60,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
             forget(view.name)
             view = None
     if view is None:
-        chosen = _checked(job, provider)
+        chosen = _checked(job, provider, ledger)
         view = _intend(job, chosen, ledger)
     else:
         if reason := growth.abandoned(view, spec, ledger.now()):  # plain Pulumi was killed
@@ -149,7 +149,25 @@ def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
         )
 
 
-def _checked(job: MachinesJob, provider: Provider) -> Offer:
+def refuse_rename(job: MachinesJob, ledger: Ledger) -> None:
+    """Raise :class:`Refused` where the job's resource has a living cluster of another name.
+
+    Pulumi would update that resource in place: its end would be that of the new cluster, and nothing ended the old one.
+    """
+    wanted = (job.owner, job.resource)
+    started = [entry for entry in ledger.entries() if entry.type == Happened.RESERVED]
+    names = {entry.cluster for entry in started if (entry.data["owner"], entry.data.get("resource")) == wanted}
+    for name in sorted(names - {job.spec.name}) if job.resource else ():
+        view = ledger.current(name)
+        if view is not None and (view.owner, view.resource) == wanted:
+            raise Refused(
+                f"{name} is {view.state}, and a cluster's name can't become another one: {job.spec.name} is asked",
+                f"keep `cluster_name: {name}`, end it by `pulumi destroy`, or declare a resource of another name",
+            )
+
+
+def _checked(job: MachinesJob, provider: Provider, ledger: Ledger) -> Offer:
+    refuse_rename(job, ledger)
     try:
         plan(job.given)
     except ValueError as error:
@@ -162,6 +180,7 @@ def _intend(job: MachinesJob, chosen: Offer, ledger: Ledger) -> View:
     seconds = spec.join_timeout or chosen.join_seconds
     facts = {
         "owner": job.owner,
+        "resource": job.resource,
         "spec": spec.model_dump(mode="json"),
         "deadline": (ledger.now() + timedelta(seconds=seconds)).isoformat(),
         "price_per_hour": str(chosen.price.usd),

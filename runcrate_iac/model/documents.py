@@ -18,6 +18,8 @@ class MachinesJob(Model):
     spec: ClusterSpec
     owner: str
     """The Pulumi stack: ``organization/project/stack``. A name belongs to one stack at a time."""
+    resource: str = ""
+    """The URN of the cluster's resource in that stack: it has one cluster at a time."""
     given: tuple[Machine, ...] = ()
     """The machines, where the user's program made them."""
     repairs: int = 0

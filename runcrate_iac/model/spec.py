@@ -20,6 +20,7 @@ MOST_BYTES = 2**60
 """More memory or disk than any machine has, and still a number that everything can count with."""
 MOST_NODES = 64
 """Machines of a cluster at most (C1)."""
+_NAME = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 def _countable(value: ByteSize) -> ByteSize:
@@ -102,7 +103,7 @@ class MachineSpec(Model):
 class ClusterSpec(Model):
     """A cluster as declared: 2 to 64 equal machines that live and end as one thing (C1)."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     """Lower-case letters, digits and ``-``; starts with a letter; 40 characters at most."""
     nodes: Annotated[Count, Field(ge=2, le=MOST_NODES)] = 2
     software: Software = Software.NONE
@@ -175,6 +176,16 @@ def parse(document: Any, source: str = "spec") -> ClusterSpec:
         return ClusterSpec.model_validate(document)
     except ValidationError as error:
         raise SpecError("\n".join(f"{source}: {line}" for line in explain(error))) from None
+
+
+def cluster_name(name: str) -> str:
+    """The name, for what is called by a cluster's name and has no spec: it becomes a part of paths.
+
+    Raises :class:`SpecError` where no cluster can be called so.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise SpecError(f"no cluster can be called {name!r:.60}", f"a name is {_ALLOWED['name']}")
+    return name
 
 
 def explain(error: ValidationError) -> list[str]:

@@ -13,6 +13,12 @@ from typing import Any
 import psutil
 import yaml
 
+from runcrate_iac.engine.program import owner
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import Note
+from runcrate_iac.model.lifecycle import Happened
+from runcrate_iac.specfile import load
+
 PLUGINS = Path(__file__).parent / "plugins"
 FAILS = {"fault": "failed", "node": "node-1", "done": True}
 """node-1's machine is made and does not start."""
@@ -34,9 +40,8 @@ class Lab:
 
     def processes(self) -> list[str]:
         """What runs in this lab's folders."""
-        home = str(self.root / "home")
         running = psutil.process_iter(["cwd", "cmdline"])
-        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(home)]
+        return [str(p.info["cmdline"]) for p in running if str(p.info["cwd"] or "").startswith(str(self.root))]
 
     def spec(self, **fields: Any) -> Path:
         """A spec file; its join has a few seconds."""
@@ -53,6 +58,26 @@ class Lab:
             "FAKECLOUD": str(self.root / "cloud"),
             "PYTHONPATH": os.pathsep.join([str(self.root / "plugins"), os.environ.get("PYTHONPATH", "")]),
         }
+
+    def ready(self, **fields: Any) -> None:
+        """Make a cluster of two nodes that is ready, as its ledger and its provider tell."""
+        (self.root / "home").mkdir()
+        ledger = Ledger(self.root / "home" / "ledger.db")
+        spec = load(self.spec(**{"join_timeout": 600} | fields)).model_dump(mode="json")
+        facts = {"owner": owner("lab"), "spec": spec, "deadline": ledger.now(), "price_per_hour": "5"}
+        ledger.record("lab", "lab-1", Happened.RESERVED, **facts)
+        here = "127.0.0.1"
+        machines = [
+            {"index": i, "id": f"lab-1.node-{i}", "host": here, "port": 9 + i, "endpoint": f"{here}:{51820 + i}"}
+            for i in range(2)
+        ]
+        ledger.note("lab", "lab-1", Note.ASKED)
+        ledger.note("lab", "lab-1", Note.MACHINES, machines=machines)
+        for happened in (Happened.JOINED, Happened.CHECKED):
+            ledger.record("lab", "lab-1", happened)
+        ledger.close()
+        for machine in machines:
+            (self.root / "cloud" / str(machine["id"])).touch()
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """Start a command of ours."""

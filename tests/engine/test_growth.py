@@ -10,11 +10,6 @@ from typing import Any
 
 import pytest
 
-from runcrate_iac.engine.program import owner
-from runcrate_iac.ledger.events import Ledger
-from runcrate_iac.ledger.view import Note
-from runcrate_iac.model.lifecycle import Happened
-from runcrate_iac.specfile import load
 from tests.engine.lab import HANGS, Lab
 from tests.machines import until
 
@@ -27,22 +22,7 @@ OLD = ["node-0", "node-1"]
 @pytest.fixture
 def ready(lab: Lab) -> Lab:
     """A cluster of two nodes that is ready, as its ledger and its provider tell."""
-    (lab.root / "home").mkdir()
-    ledger = Ledger(lab.root / "home" / "ledger.db")
-    spec = load(lab.spec(join_timeout=600)).model_dump(mode="json")
-    facts = {"owner": owner("lab"), "spec": spec, "deadline": ledger.now(), "price_per_hour": "5"}
-    ledger.record("lab", "lab-1", Happened.RESERVED, **facts)
-    machines = [
-        {"index": index, "id": f"lab-1.{node}", "host": "127.0.0.1", "port": 9 + index}
-        for index, node in enumerate(OLD)
-    ]
-    ledger.note("lab", "lab-1", Note.ASKED)
-    ledger.note("lab", "lab-1", Note.MACHINES, machines=machines)
-    for happened in (Happened.JOINED, Happened.CHECKED):
-        ledger.record("lab", "lab-1", happened)
-    ledger.close()
-    for machine in machines:
-        (lab.root / "cloud" / str(machine["id"])).touch()
+    lab.ready()
     return lab
 
 

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -108,18 +109,28 @@ def test_a_killed_up_is_begun_anew_past_its_deadline(lab: Lab) -> None:
 
 
 def test_a_closed_terminal_rolls_back(lab: Lab) -> None:
-    """When the terminal goes away every machine is released, though nothing can be printed any more (F10)."""
+    """When a shell's terminal is closed every machine is released, though nothing can be printed any more (F10)."""
     leader, follower = os.openpty()
-    command = [*RUN, "up", str(lab.spec(join_timeout=600, faults=[HANGS])), "--yes"]
-    process = subprocess.Popen(
-        command, env=lab.env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
-    )
+    shell = ["setsid", "--ctty", "bash", "--norc", "-i"]
+    process = subprocess.Popen(shell, env=lab.env, stdin=follower, stdout=follower, stderr=follower, cwd=lab.root)
     os.close(follower)
-    until(lambda: len(lab.machines) == 2, "two machines")
+    os.write(
+        leader, shlex.join([*RUN, "up", str(lab.spec(join_timeout=600, faults=[HANGS])), "--yes"]).encode() + b"\n"
+    )
+    until(lambda: _shown(leader) and len(lab.machines) == 2, "two machines")
     os.close(leader)
-    process.send_signal(signal.SIGHUP)
     process.wait(timeout=60)
-    assert (lab.machines, lab.state(), lab.processes()) == ([], "failed", [])
+    until(lambda: not lab.processes(), "the end of what it started", 60)
+    assert (lab.machines, lab.state()) == ([], "failed")
+
+
+def _shown(leader: int) -> bool:
+    """Take what is on the terminal, as the one that shows it does."""
+    os.set_blocking(leader, False)
+    with suppress(BlockingIOError):
+        while os.read(leader, 4096):
+            pass
+    return True
 
 
 def test_a_new_attempt_follows_a_killed_one_that_was_released(lab: Lab) -> None:
@@ -184,6 +195,14 @@ def test_a_retry_of_what_never_joined_is_refused(lab: Lab) -> None:
     code, stdout, _ = lab.run("retry", "lab", "--json")
     assert (code, lab.machines) == (6, [])
     assert "lab is not up" in json.loads(stdout)["error"]["message"]
+
+
+def test_all_that_up_tells_is_json_with_json(lab: Lab) -> None:
+    """With --json each line of news is a document, the price before the question too, and so is the end (C24, C3)."""
+    code, stdout, stderr = lab.run("up", lab.spec(faults=[FAILS]), "--yes", "--json")
+    news = [json.loads(line) for line in stderr.splitlines()]
+    assert (code, json.loads(stdout)["error"]["exit_code"]) == (3, 3)
+    assert "$5.00 per hour" in news[0]["message"]
 
 
 def test_a_wrong_spec_is_one_document_with_json(lab: Lab) -> None:

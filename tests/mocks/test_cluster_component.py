@@ -17,7 +17,9 @@ import pytest
 from pulumi.runtime import mocks
 
 from runcrate_iac import Cluster, LocalMachines, Machine
-from runcrate_iac.errors import SpecError
+from runcrate_iac.errors import Refused, SpecError
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.model.lifecycle import Happened
 
 MADE = {
     "cluster_id": "demo-1",
@@ -169,6 +171,20 @@ def test_a_second_declaration_is_the_same(recorder: Recorder) -> None:
     _, first = declare(recorder, software="slurm")
     recorder.seen.clear()
     assert declare(recorder, software="slurm")[1] == first
+
+
+def test_a_cluster_is_never_renamed(recorder: Recorder) -> None:
+    """Another cluster_name on the resource of a cluster that is up is refused; on another resource it is not (C7)."""
+    _, documents = declare(recorder, cluster_name="a")
+    job = documents["machines"]
+    facts = {key: job[key] for key in ("owner", "resource", "spec")}
+    Ledger().record("a", "a-1", Happened.RESERVED, **facts, deadline="2026-01-01T00:25:00Z", price_per_hour="0")
+    assert declare(recorder, cluster_name="a")[1]["machines"]["resource"] == job["resource"] != ""
+    assert "machines" in declare(recorder, name="other", cluster_name="b")[1]
+    recorder.seen.clear()
+    with pytest.raises(Refused, match="a is provisioning, and a cluster's name can't become another one: b is asked"):
+        declare(recorder, cluster_name="b")
+    assert "demo-machines" not in recorder.seen
 
 
 def test_numbers_may_come_as_floats(recorder: Recorder) -> None:

@@ -1,16 +1,18 @@
 """A provider whose machines are files in a folder: it costs nothing and keeps its own truth.
 
 Installed for the tests only, as any third party's provider would be. ``FAKECLOUD`` is its folder. What goes wrong with
-it is said by the spec's ``faults``.
+it is said by the spec's ``faults``. ``FAKECLOUD_PREPARES`` is how many seconds it prepares for.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.artifacts import Preload
 from runcrate_iac.model.money import Money
 from runcrate_iac.model.network import Machine
 from runcrate_iac.model.offer import Offer
@@ -41,6 +43,10 @@ class FakeCloud:
         if nodes > 8:
             return []
         return [offer(self.name, machine, nodes)]
+
+    def prepare(self, machine: MachineSpec, preload: Preload | None, report: Report) -> None:  # noqa: ARG002
+        """Take the time."""
+        time.sleep(float(os.environ.get("FAKECLOUD_PREPARES", "0")))
 
     async def create(self, request: Reservation, index: int, report: Report) -> Machine:
         """Make the file."""
