@@ -56,6 +56,8 @@ class Note(StrEnum):
     """The head's machine is gone for good, and the user goes on without what was on it; ``reason`` says what."""
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
+    TAKEN_OVER = "taken_over"
+    """``resource``: the cluster is another resource's of its stack now, such as one that was renamed in the program."""
     SALVAGED = "salvaged"
     """The ledger's file was damaged, and events of this cluster may be missing; ``kept`` is the damaged file."""
 
@@ -218,6 +220,8 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
             change = {"head_given_up": True}
         case Note.SPEC_CHANGED:
             change = {"spec": ClusterSpec.model_validate(data["spec"])}
+        case Note.TAKEN_OVER:
+            change = {"resource": data["resource"]}
         case Note.STEP_ENDED:
             change = _step_ended(view, data)
         case kind if kind in Happened.__members__.values():

@@ -83,8 +83,8 @@ def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, fe
 def _release(job: MachinesJob, source: Provider) -> None:
     ledger = Ledger()
     view = ledger.current(job.spec.name)
-    if view is None or view.owner != job.owner:
-        return  # released before: a repeated destroy is no error, and another stack's cluster is not ours to end
+    if view is None or not step.is_end_of(job, view):
+        return  # released before: a repeated destroy is no error; or another one's, which is not ours to end
     report = Feed(job.spec.name, Step.MACHINES).report
     with ledger.keeping(report):
         asyncio.run(step.release(view, source, ledger, report))

@@ -73,6 +73,8 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     if view.growth is None and view.spec != spec:
         view = _declare(view, spec, ledger)
     await _bring_up(view, spec, provider, ledger, report)
+    if job.resource not in ("", view.resource):
+        ledger.note(view.name, view.cluster_id, Note.TAKEN_OVER, resource=job.resource)
     return made(ledger.latest(spec.name) or view)
 
 
@@ -155,8 +157,7 @@ def refuse_rename(job: MachinesJob, ledger: Ledger) -> None:
     Pulumi would update that resource in place: its end would be that of the new cluster, and nothing ended the old one.
     """
     wanted = (job.owner, job.resource)
-    started = [entry for entry in ledger.entries() if entry.type == Happened.RESERVED]
-    names = {entry.cluster for entry in started if (entry.data["owner"], entry.data.get("resource")) == wanted}
+    names = {entry.cluster for entry in ledger.entries() if entry.data.get("resource") == job.resource}
     for name in sorted(names - {job.spec.name}) if job.resource else ():
         view = ledger.current(name)
         if view is not None and (view.owner, view.resource) == wanted:
@@ -164,6 +165,14 @@ def refuse_rename(job: MachinesJob, ledger: Ledger) -> None:
                 f"{name} is {view.state}, and a cluster's name can't become another one: {job.spec.name} is asked",
                 f"keep `cluster_name: {name}`, end it by `pulumi destroy`, or declare a resource of another name",
             )
+
+
+def is_end_of(job: MachinesJob, view: View) -> bool:
+    """Whether the end of the job's resource is the end of this cluster: it is still that resource's.
+
+    Pulumi makes a renamed resource first, which takes the cluster over, and then ends the old one.
+    """
+    return view.owner == job.owner and job.resource in ("", view.resource or job.resource)
 
 
 def _checked(job: MachinesJob, provider: Provider, ledger: Ledger) -> Offer:

@@ -131,6 +131,10 @@ class World:
         job = MachinesJob(spec=parse(self.view.spec.model_dump(mode="json") | change), owner="o/p/s")
         self.clock.run(step.reserve(job, self.cloud, self.ledger, quiet))
 
+    def job(self, resource: str) -> MachinesJob:
+        """The cluster as a resource declares it."""
+        return MachinesJob(spec=self.view.spec, owner="o/p/s", resource=resource)
+
     def given(self, machines: Sequence[Machine]) -> Made:
         """The machines step of another cluster, of the user's own machines."""
         spec = parse({"name": "own", "nodes": len(machines), "provider": "given"})
@@ -410,3 +414,16 @@ def test_the_price_in_old_ledgers_is_that_of_every_machine(tmp_path: Path) -> No
     found = receipt(ledger.entries("lab"), now + timedelta(hours=1))
     assert found
     assert [str(row.cost) for row in found.machines] == ["$2.50", "$2.50"]
+
+
+def test_a_renamed_resource_takes_its_cluster_over(world: World) -> None:
+    """Pulumi makes the new resource and then ends the old one, which must not be the end of the cluster (C7, X1)."""
+    old, new = world.job("urn:train"), world.job("urn:trainer")
+    for job in (old, new):
+        world.clock.run(step.reserve(job, world.cloud, world.ledger, quiet))
+        assert step.is_end_of(job, world.view)
+    assert not step.is_end_of(old, world.view)
+    renamed = new.model_copy(update={"spec": new.spec.model_copy(update={"name": "other"})})
+    with pytest.raises(Refused, match="lab is ready, and a cluster's name can't become another one"):
+        step.refuse_rename(renamed, world.ledger)
+    step.refuse_rename(renamed.model_copy(update={"resource": "urn:train"}), world.ledger)
