@@ -86,6 +86,7 @@ def made(view: View) -> Made:
         price = price.plus(view.growth.price_per_machine.times(len(added)))
     return Made(
         cluster_id=view.cluster_id,
+        resource=view.resource,
         deadline=view.growth.deadline if view.growth else view.deadline,
         price_per_hour=price,
         machines=view.all_machines,

@@ -30,6 +30,8 @@ class Made(Model):
     """The machines step's output: what the next steps need to know."""
 
     cluster_id: str
+    resource: str = ""
+    """The URN of the resource whose cluster it is."""
     deadline: datetime
     """When the cluster must have joined (C8)."""
     price_per_hour: Money

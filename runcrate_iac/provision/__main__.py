@@ -105,7 +105,8 @@ def _tails(cluster: str, nodes: list[str]) -> list[str]:
 def _leave(document: StepInput) -> None:
     name, made = document.spec.name, document.made
     view = Ledger().current(name)
-    if view is not None and view.cluster_id == made.cluster_id:  # else it has ended already
+    # Else it has ended already, or is another resource's of the program by now, such as one that was renamed.
+    if view is not None and (view.cluster_id, view.resource) == (made.cluster_id, made.resource or view.resource):
         leave(name, made.cluster_id, made.machines, Feed(name, Step.JOIN).report)
 
 
