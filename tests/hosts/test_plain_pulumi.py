@@ -118,6 +118,19 @@ def test_no_secret_is_in_the_state(project: Project) -> None:
     assert "PRIVATE KEY" not in state
 
 
+def test_a_renamed_resource_keeps_its_cluster(project: Project) -> None:
+    """Pulumi makes the new resource and then ends the old one; the cluster goes over to the new one (C7, X1)."""
+    before = project.computer.status("plain")
+    program = project.folder / "__main__.py"
+    renamed = 'Cluster("renamed", spec, cluster_name=spec.pop("name"))'
+    program.write_text(program.read_text().replace('Cluster(spec.pop("name"), spec)', renamed))
+    told = project.pulumi("up", "--yes", "--skip-preview")
+    assert "renamed-machines" in told
+    after = project.computer.status("plain")
+    assert [after[key] for key in ("cluster_id", "state")] == [before["cluster_id"], "ready"]
+    assert project.computer.run("ssh", "plain", "1", "--", "hostname").stdout == "node-1\n"
+
+
 def test_destroy_ends_every_machine_together(project: Project) -> None:
     """`pulumi destroy` leaves no process and no file of a machine (C7)."""
     project.pulumi("destroy", "--yes", "--skip-preview")
