@@ -270,8 +270,10 @@ def _settle(spec: ClusterSpec, stack: Stack, ledger: Ledger, on_event: OnEvent, 
     if view.growth is not None or news.growth_undone:
         view = _growth_settled(view, ledger, on_event, news)
     if view.state is State.INSTALLING:
-        with suppress(StateUnwritable):  # a full disk: the machines are up all the same
-            view = ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
+        # A full disk: the machines are up all the same. Or a step that was ending has said it meanwhile.
+        with suppress(StateUnwritable, ValueError):
+            ledger.record(spec.name, view.cluster_id, Happened.INSTALL_FAILED, reason=news.what)
+        view = ledger.latest(spec.name) or view
     raise Degraded(
         f"{spec.name} is {view.state}: {news.what}",
         news.remedy or f"mend that, then run: runcrate-iac retry {spec.name}",
