@@ -94,12 +94,19 @@ def test_a_retry_runs_it_only_where_it_had_not_succeeded(scripted: Cluster) -> N
     assert [scripted.ssh(node, "wc -l < /srv/ran") for node in ("node-0", "node-1")] == ["1\n", "2\n"]
 
 
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # SQLite's, which go with the last connection
+        return b""
+
+
 def test_the_script_is_a_secret(scripted: Cluster) -> None:
     """Its text is in no log and not readable in any state on this computer, and root's alone on the nodes (X4)."""
     home = scripted.computer.home
     text = b"set -euo pipefail"
     mine = [path for path in home.rglob("*") if path.is_file() and home / "machines" not in path.parents]
-    assert [path.name for path in mine if text in path.read_bytes()] == ["setup.sh"]
+    assert [path.name for path in mine if text in _content(path)] == ["setup.sh"]
     modes = scripted.ssh("node-0", "sudo stat -c %a /usr/local/lib/runcrate/setup-script /var/log/runcrate")
     assert modes.split() == ["700", "700"]
 
