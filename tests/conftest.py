@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,13 @@ class ByCluster(LoadFileScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
         return "cluster" if file.endswith(tuple(f"/{name}.py" for name in ONE_CLUSTER)) else file
+
+
+@pytest.fixture(autouse=True)
+def own_state(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A state folder for each test, so that none reads what another recorded; real machines are shared, and theirs."""
+    if not any(request.node.get_closest_marker(ring) for ring in ("hosts", "kubernetes")):
+        monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path / "state"))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | None:

@@ -48,9 +48,8 @@ class Recorder(mocks.Mocks):
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
+def recorder() -> Recorder:
     """A program's resources, recorded."""
-    monkeypatch.setenv("HOME", str(tmp_path))
     return Recorder()
 
 
