@@ -6,13 +6,16 @@ and each node gets the configuration that needs all the others'.
 
 from __future__ import annotations
 
+from pyinfra import host
 from pyinfra.api.deploy import deploy
 from pyinfra.operations import python
 
 from runcrate_iac.model.kubernetes import POD_NETWORK, SERVICE_NETWORK, routed
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.findings import found
+from runcrate_iac.provision.lease import armed
 from runcrate_iac.provision.meet import Met, parse, refusals
+from runcrate_iac.provision.names import named
 from runcrate_iac.provision.remote import File, converge, converge_then_ask, know, put
 from runcrate_iac.provision.trust import trusted
 from runcrate_iac.render import render
@@ -30,9 +33,13 @@ class CannotJoin(Exception):
 
 @deploy("Private network")
 def mesh() -> None:
-    """Join the current node to the private network, with the firewall and SSH between the nodes."""
+    """Join the current node to the private network, with its names, the firewall, and SSH between the nodes.
+
+    Reads two more values of host data where the join arms a lease first: ``runcrate_cluster_id``, and the deadline
+    ``runcrate_lease``, in seconds since the epoch.
+    """
     here = cluster()
-    python.call(name="keys", function=_meet, here=here)
+    python.call(name="names and keys", function=_meet, here=here)
     python.call(name="WireGuard, firewall, SSH", function=_configure, here=here)
 
 
@@ -43,9 +50,15 @@ def _users(here: Context) -> list[str]:
 def _meet(here: Context) -> None:
     peers = [node.endpoint.rpartition(":")[0].strip("[]") for node in here.plan.nodes if node != here.node]
     values = {"node": here.node, "interface": here.plan.interface, "users": _users(here), "peers": peers}
-    # The first step that installs packages, perhaps through a proxy whose authority is among these.
-    text = trusted(here.spec) + render("network/keys.sh.j2", packages=_PACKAGES, **values)
-    _met[here.node.index] = parse(converge_then_ask("keys", text, render("network/meet.sh.j2", **values)))
+    text = (
+        armed(here, host.data.get("runcrate_cluster_id"), host.data.get("runcrate_lease"))
+        + named(here)
+        # The first step that installs packages, perhaps through a proxy whose authority is among these.
+        + trusted(here.spec)
+        + render("network/keys.sh.j2", packages=_PACKAGES, **values)
+    )
+    # One command: each costs every node a shell, and all of them the wait for the slowest.
+    _met[here.node.index] = parse(converge_then_ask("names and keys", text, render("network/meet.sh.j2", **values)))
 
 
 def _configure(here: Context) -> None:

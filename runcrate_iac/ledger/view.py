@@ -142,6 +142,10 @@ class View(Model):
         """The cluster's machines and those that are being added."""
         return (*self.machines, *(self.growth.machines if self.growth else ()))
 
+    def is_of(self, resource: str) -> bool:
+        """Whether it is this resource's, by its URN; one recorded by an early version is any's of its stack."""
+        return resource in ("", self.resource or resource)
+
     @property
     def join_seconds(self) -> float:
         """Seconds from the reservation to the deadline."""

@@ -173,7 +173,7 @@ def is_end_of(job: MachinesJob, view: View) -> bool:
 
     Pulumi makes a renamed resource first, which takes the cluster over, and then ends the old one.
     """
-    return view.owner == job.owner and job.resource in ("", view.resource or job.resource)
+    return view.owner == job.owner and view.is_of(job.resource)
 
 
 def _checked(job: MachinesJob, provider: Provider, ledger: Ledger) -> Offer:

@@ -106,7 +106,7 @@ def _leave(document: StepInput) -> None:
     name, made = document.spec.name, document.made
     view = Ledger().current(name)
     # Else it has ended already, or is another resource's of the program by now, such as one that was renamed.
-    if view is not None and (view.cluster_id, view.resource) == (made.cluster_id, made.resource or view.resource):
+    if view is not None and view.cluster_id == made.cluster_id and view.is_of(made.resource):
         leave(name, made.cluster_id, made.machines, Feed(name, Step.JOIN).report)
 
 

@@ -54,11 +54,7 @@ def deploys(job: Job) -> list[str]:
     shared = has_shared_folder(job.spec.machine)
     return {
         Step.MACHINES: [],
-        Step.JOIN: [
-            "preflight.preflight",
-            *(["lease.arm"] if job.arm else []),
-            *("names.names", "mesh.mesh", "reach.reach", "lease.disarm"),
-        ],
+        Step.JOIN: ["preflight.preflight", "mesh.mesh", "reach.reach", "lease.disarm"],
         Step.STORAGE: [*(["storage.storage"] if shared else []), "hostfile.hostfile", "launch.launch", "gpus.gpus"],
         Step.SOFTWARE: install,
         Step.SETUP: ["setup.setup"],

@@ -71,7 +71,7 @@ def test_an_interrupted_growth_leaves_no_trace(herd: Cluster) -> None:
     process = herd.computer.start("up", spec(herd.computer, 3), "--yes")
     news = herd.computer.home / "clusters" / "herd" / "progress.jsonl"
     end = news.stat().st_size
-    until(lambda: "hostname and /etc/hosts" in news.read_text()[end:], "the nodes are told of one another", 300)
+    until(lambda: "WireGuard, firewall, SSH" in news.read_text()[end:], "the nodes are told of one another", 300)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=600)
     assert process.returncode == 3, stderr

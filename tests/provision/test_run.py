@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,9 +23,11 @@ from tests.provision.conftest import Loopback
 
 def workers() -> list[psutil.Process]:
     """Workers that this process has started and that run."""
-    return [
-        child for child in psutil.Process().children(recursive=True) if "provision.worker" in " ".join(child.cmdline())
-    ]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended, whether somebody has asked how or not
+            found += [child] if "provision.worker" in " ".join(child.cmdline()) else []
+    return found
 
 
 def test_a_step_runs_to_its_outcome(loopback: Loopback, job: Callable[..., Job]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api.deploy import deploy
-
-from runcrate_iac.provision.context import cluster
-from runcrate_iac.provision.remote import File, converge, know, put
+from runcrate_iac.provision.context import Context
+from runcrate_iac.provision.remote import File, know, put
 from runcrate_iac.render import render
 
 _SCRIPT = "/usr/local/lib/runcrate/names"
@@ -15,16 +13,13 @@ _CLOUD_INIT = File(
 )
 
 
-@deploy("Names")
-def names() -> None:
-    """Set the hostname and our part of /etc/hosts, now and at every boot."""
-    here = cluster()
+def named(here: Context) -> str:
+    """The shell text that sets the hostname and our part of /etc/hosts, now and at every boot."""
     file = File(_SCRIPT, render("network/names.sh.j2", node=here.node, plan=here.plan), mode="755")
-    text = (
+    return (
         f"{know(file.path, _CLOUD_INIT.path)}{put(file)}"
         f"{_SCRIPT} check 2> /dev/null || {{\n"
         f"  keep hosts /etc/hosts\n  keep hostname /etc/hostname\n  run {_SCRIPT}\n"
         f"}}\n"
         f"if [ -d /etc/cloud/cloud.cfg.d ]; then\n{put(_CLOUD_INIT)}fi\n"
     )
-    converge(name="hostname and /etc/hosts", text=text)
