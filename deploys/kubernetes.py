@@ -46,7 +46,8 @@ def kubernetes() -> None:
     """Install, make the control plane, join the workers, and wait until each node is Ready with its GPUs."""
     here = cluster()
     packages = {codename: one.kubernetes for codename, one in PACKAGES.items()}
-    text = render("kubernetes/prepare.sh.j2", node=here.node, packages=packages, gpu_runtime=rules.GPU_RUNTIME)
+    values = {"node": here.node, "gpu_runtime": rules.GPU_RUNTIME, "version": KUBERNETES}
+    text = render("kubernetes/prepare.sh.j2", packages=packages, **values)
     text += files(*_files(here)) + render("kubernetes/runtime.sh.j2")
     converge(name="packages and container runtime", text=text)
     python.call(name="binaries, images, control plane", function=_start, here=here)
@@ -87,15 +88,14 @@ def _files(here: Context) -> list[File]:
 
 
 def _start(here: Context) -> None:
-    state = _state[here.node.index] = verdict.parse(ask(render("kubernetes/state.sh")))
+    state = _state[here.node.index] = verdict.parse(ask(render("kubernetes/state.sh.j2")))
     _bring(here, state)
     pods = rules.pod_network(here.node.index)
-    text = files(
-        File("/etc/cni/net.d/10-runcrate.conflist", render("kubernetes/cni.conflist.j2", mtu=state.mtu, pods=pods))
-    )
+    network = render("kubernetes/cni.conflist.j2", mtu=state.mtu, pods=pods)
+    text = files(File("/etc/runcrate/cni/10-runcrate.conflist", network))
     if here.is_head:
         waiting(here.node.name, "kubeadm init")
-        text += render("kubernetes/init.sh.j2", users=_users(here), spec=here.spec)
+        text += render("kubernetes/init.sh.j2", users=_users(here), spec=here.spec, node=here.node)
     converge(name="control plane", text=text)
 
 
@@ -107,6 +107,9 @@ def _bring(here: Context, state: verdict.State) -> None:
         return
     entries = store.read(Path(here.spec.artifacts)).below(KUBERNETES_IMAGES)
     images = rules.archives(entries, head=here.is_head)
+    if fault := verdict.without_plugin(here.node, images):
+        found(fault)
+        raise NotReady
     missing = {
         one: entries[one.source].sha256
         for one in images
@@ -132,7 +135,7 @@ def _join(here: Context) -> None:
     if here.node.name in verdict.to_join(here.plan, _state):
         waiting(here.node.name, "kubeadm join")
         configuration = render("kubernetes/join.yaml.j2", **verdict.values(here.spec, here.plan, here.node), **_secret)
-        converge(name="join", text=render("kubernetes/join.sh.j2", configuration=configuration))
+        converge(name="join", text=render("kubernetes/join.sh.j2", configuration=configuration, node=here.node))
     elif here.node.name in verdict.forgotten(here.plan, _state):
         converge(name="register again", text="run systemctl restart kubelet.service")
     services = verdict.services(head=here.is_head, gpus_simulated=here.node.machine.gpus_simulated)
@@ -168,8 +171,11 @@ def _check(here: Context) -> None:
     if not here.is_head:
         return
     plan, gpus = here.present, here.spec.machine.gpus
-    for condition in verdict.ready(here.plan.nodes, ask(_wait_text(here, 1)), gpus):
+    nodes = verdict.ready(here.plan.nodes, ask(_wait_text(here, 1)), gpus)
+    for condition in nodes:
         found(condition)
+    if all(condition.reason == verdict.NOT_REGISTERED for condition in nodes):
+        return  # there is nobody to ask for pods, and to try would take minutes
     namespace = f"runcrate-check-{uuid.uuid4().hex[:8]}"
     manifest = render("kubernetes/check.yaml.j2", plan=plan, namespace=namespace, gpu=rules.GPU, pause=rules.PAUSE)
     text = render("kubernetes/check.sh.j2", namespace=namespace, nodes=len(plan.nodes), seconds=_ROUND)

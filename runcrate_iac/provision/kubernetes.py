@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from runcrate_iac.model import kubernetes as rules
+from runcrate_iac.model.artifacts import KUBERNETES_IMAGES, Artifact
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition, Status
 from runcrate_iac.model.network import NetworkPlan, Node
@@ -14,6 +15,8 @@ from runcrate_iac.model.versions import KUBERNETES
 
 KUBEADM_SECONDS = 600
 """How long kubeadm waits for a control plane or a kubelet."""
+NOT_REGISTERED = "NotRegistered"
+"""The reason of a node that Kubernetes does not name, or of all where it does not answer."""
 
 
 class State(Model):
@@ -92,6 +95,21 @@ def services(*, head: bool, gpus_simulated: bool) -> dict[str, list[str]]:
     }
 
 
+def without_plugin(node: Node, images: Iterable[Artifact]) -> Condition | None:
+    """The fault of an artifact directory without NVIDIA's device plugin, where the node's GPUs are real."""
+    name = rules.DEVICE_PLUGIN.rpartition("/")[2].partition(":")[0]
+    if node.machine.gpus_simulated or any(name in image.source for image in images):
+        return None
+    return Condition(
+        type="KubernetesReady",
+        status=Status.FALSE,
+        reason="NoDevicePlugin",
+        message=f"artifacts has no image of {rules.DEVICE_PLUGIN}, without which Kubernetes counts no real GPUs",
+        remedy=f"put it there as {KUBERNETES_IMAGES}/{name}.tar (docs/artifacts.md), then retry",
+        node=node.name,
+    )
+
+
 def ready(nodes: Iterable[Node], lines: Sequence[str], gpus: int) -> list[Condition]:
     """One condition per node, from the lines of ``kubernetes/wait.sh.j2``; ``gpus`` are those declared."""
     nodes = tuple(nodes)
@@ -102,7 +120,7 @@ def ready(nodes: Iterable[Node], lines: Sequence[str], gpus: int) -> list[Condit
         remedy = f"look at `journalctl -u kubelet` on {node.name}"
         if node.name not in told:
             said = f": {lines[-1]}" if lines and not told else ""
-            status, reason, message = Status.FALSE, "NotRegistered", f"Kubernetes has no node {node.name}{said}"
+            status, reason, message = Status.FALSE, NOT_REGISTERED, f"Kubernetes has no node {node.name}{said}"
         else:
             count, state, *words = told[node.name]
             simulated = " simulated" if node.machine.gpus_simulated else ""

@@ -54,7 +54,7 @@ def test_the_container_runtime_of_docker_stays(tmp_path: Path, docker: bool) -> 
         (tmp_path / "docker").touch()
     (node,) = plan([Machine(index=0, id="m0", host="192.0.2.1", gpus_simulated=True)]).nodes
     packages = {"trixie": PACKAGES["trixie"].kubernetes}
-    text = render("kubernetes/prepare.sh.j2", node=node, packages=packages, gpu_runtime="/none")
+    text = render("kubernetes/prepare.sh.j2", node=node, packages=packages, gpu_runtime="/none", version="1.37.2")
     text = text[text.index(". /etc/os-release") :].replace(". /etc/os-release", "VERSION_CODENAME=trixie")
     done = shell(tmp_path, text)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from runcrate_iac import paths
 from runcrate_iac.components.documents import FIELDS, relevant, spec_of
 from runcrate_iac.errors import SpecError
 from runcrate_iac.model import kubernetes as rules
+from runcrate_iac.model.artifacts import KUBERNETES_IMAGES
 from runcrate_iac.model.conditions import Status, broken
 from runcrate_iac.model.network import PRIVATE_NETWORK, Machine, NetworkPlan, plan
 from runcrate_iac.model.progress import Step
@@ -152,7 +153,9 @@ def test_a_kubeconfig_of_the_users_own_stays(tmp_path: Path, own: str | None, *,
     if own is not None:
         mine.write_text(own)
     me = pwd.getpwuid(os.getuid()).pw_name
-    text = render("kubernetes/init.sh.j2", users=[me], spec=spec()).partition("give_kubeconfig()")[2]
+    text = render("kubernetes/init.sh.j2", users=[me], spec=spec(), node=network().nodes[0]).partition(
+        "give_kubeconfig()"
+    )[2]
     text = f"getent() {{ echo x:x:x:x:x:{tmp_path}/home; }}\ngive_kubeconfig(){text}"
     script = f"{render('shell/lib.sh')}\n{text}".replace("/etc/", f"{tmp_path}/etc/")
     subprocess.run(["sh", "-s"], input=script, text=True, check=True)
@@ -174,7 +177,7 @@ def test_a_worker_joins_by_name_and_knows_the_head_by_its_key() -> None:
 def test_a_token_is_on_standard_input_only() -> None:
     """The join's token is in no command line and in no file of the worker (X4)."""
     configuration = rendered("join.yaml.j2", 1, **JOIN)
-    script = render("kubernetes/join.sh.j2", configuration=configuration)
+    script = render("kubernetes/join.sh.j2", configuration=configuration, node=network().nodes[1])
     before, _, after = script.partition("<< 'END'")
     assert JOIN["token"] not in before
     assert JOIN["token"] not in after.partition("\nEND\n")[2]
@@ -220,6 +223,16 @@ def test_a_check_has_a_pod_with_a_gpu_on_each_node() -> None:
 def test_scripts_are_scripts(path: Path) -> None:
     """Every script without values is one that a shell reads (C6)."""
     subprocess.run(["sh", "-n", path], check=True)
+
+
+def test_real_gpus_need_the_device_plugins_image_in_the_artifacts() -> None:
+    """An artifact directory without it is named at once, and only where GPUs are real (C9)."""
+    (real, _), (simulated, _) = network(simulated=False).nodes, network().nodes
+    images = rules.archives([f"{KUBERNETES_IMAGES}/{name}.tar" for name in ("pause", "k8s-device-plugin")], head=False)
+    told = verdict.without_plugin(real, images[:1])
+    assert told
+    assert ("k8s-device-plugin:" in told.message, "k8s-device-plugin.tar" in told.remedy) == (True, True)
+    assert (verdict.without_plugin(real, images), verdict.without_plugin(simulated, images[:1])) == (None, None)
 
 
 STATE = """\
