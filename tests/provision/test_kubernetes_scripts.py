@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from runcrate_iac import paths
+from runcrate_iac.machines.local.container import tree
 from runcrate_iac.model.network import Machine, NetworkPlan, plan
 from runcrate_iac.model.versions import KUBERNETES
 from runcrate_iac.render import render
 
+IMAGE = paths.cache_dir() / "images" / tree.key() / "root"
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
 SILENT = "keep() { :; }; packages() { :; }; install_packages() { :; }\n"
 """What is not to be tried here."""
@@ -55,6 +58,34 @@ def test_the_etcd_of_a_machines_owner_is_never_taken_for_ours(tmp_path: Path, in
         tmp_path, f'kubeadm() {{ :; }}; nft() {{ return 1; }}; timeout() {{ echo "$*"; }}\n{reset}\nreset_kubernetes'
     )
     assert (done.returncode, data.is_dir()) == (0, True), done.stderr
+
+
+KUBELETS = """
+for table in filter nat mangle; do iptables -t $table -N KUBE-KUBELET-CANARY; done
+ip6tables -t mangle -N KUBE-KUBELET-CANARY
+iptables -N KUBE-FIREWALL
+iptables -A INPUT -j KUBE-FIREWALL
+iptables -A INPUT -p tcp --dport 99 -m comment --comment "of the owner" -j ACCEPT
+iptables -P FORWARD DROP
+"""
+"""What a kubelet leaves beside a rule and a policy of the machine's owner."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not IMAGE.is_dir(), reason="needs root and our container image")
+def test_the_kubelets_chains_go_and_the_owners_rules_stay() -> None:
+    """What kubeadm leaves of them in iptables is gone after a reset, in a network of the test's own (C22)."""
+    reset = render("kubernetes/reset.sh.j2", node=network().nodes[1])
+    calls = "kubeadm() { :; }; timeout() { :; }; rm() { :; }\n"
+    script = (
+        f"set -eu\nPATH=/usr/sbin:/usr/bin\n{KUBELETS}{calls}{reset}\nreset_kubernetes\niptables-save\nip6tables-save\n"
+    )
+    command = ["unshare", "--net", "chroot", str(IMAGE), "sh", "-s"]
+    left = subprocess.run(command, input=script, check=True, capture_output=True, text=True).stdout
+    assert "KUBE-" not in left
+    assert ":FORWARD DROP" in left
+    assert [line for line in left.splitlines() if line.startswith("-A")] == [
+        '-A INPUT -p tcp -m tcp --dport 99 -m comment --comment "of the owner" -j ACCEPT'
+    ]
 
 
 @pytest.mark.parametrize(("runs", "goes_on"), [("1.37.0", True), ("1.36.9", False), ("1.38.0", False)])
