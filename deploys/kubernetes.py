@@ -75,6 +75,7 @@ def _files(here: Context) -> list[File]:
                 )
                 for pod in rules.CONTROL_PLANE
             ),
+            File("/etc/runcrate/kubeadm/corednsdeployment+strategic.yaml", render("kubernetes/dns.yaml")),
             File("/etc/runcrate/cluster.yaml", render("kubernetes/cluster.yaml.j2", **values)),
             File("/usr/local/lib/runcrate/volumes", render("kubernetes/volumes.sh.j2"), mode="755"),
             File(f"{_UNITS}/runcrate-volumes@.service", render("kubernetes/runcrate-volumes@.service")),
