@@ -22,6 +22,7 @@ from runcrate_iac.provision.reach import (
     network,
     parse,
     pause,
+    still_narrow,
 )
 from runcrate_iac.provision.remote import ask, script
 from runcrate_iac.render import render
@@ -32,6 +33,8 @@ _ROUND = 12
 """Seconds of one round, which WireGuard's 5 s retry fits into twice."""
 _probes: dict[int, Probe] = {}
 _offsets: dict[int, float] = {}
+_narrowed: set[int] = set()
+"""The nodes that have looked for a smaller packet size, once one was needed: all of them, or none."""
 
 
 class NotReached(Exception):
@@ -45,6 +48,7 @@ def reach() -> None:
     python.call(name="reach all other nodes", function=_probe, here=here)
     python.call(name="packet size", function=_fit, here=here)
     python.call(name="reach all other nodes", function=_probe_again, here=here)
+    python.call(name="open ports", function=_prove, here=here)
 
 
 @deploy("Look at the network")
@@ -53,6 +57,7 @@ def check() -> None:
     here = cluster()
     python.call(name="reach all other nodes", function=_look, here=here)
     python.call(name="packet size", function=_narrow, here=here)
+    python.call(name="reach all other nodes", function=_look_again, here=here)
     python.call(name="network and clock", function=_tell, here=here)
 
 
@@ -60,9 +65,12 @@ def _look(here: Context) -> None:
     _probes[here.node.index] = _probed(here)
 
 
-def _tell(here: Context) -> None:
-    if any(probe.fits for probe in _probes.values()):
+def _look_again(here: Context) -> None:
+    if here.node.index in _narrowed:
         _look(here)
+
+
+def _tell(here: Context) -> None:
     probes = {node.index: _probes[node.index] for node in here.present.nodes if node.index in _probes}
     for condition in network(here.present, here.node, probes, _offsets):
         found(condition)
@@ -96,6 +104,8 @@ def _fit(here: Context) -> None:
 
 
 def _narrow(here: Context) -> None:
+    if any(probe.fits for probe in _probes.values()):
+        _narrowed.add(here.node.index)
     mtu = fitting_mtu(_probes)
     text = render("network/lower-mtu.sh.j2", interface=here.plan.interface, mtu=mtu)
     differs = SMALLEST <= mtu < _probes[here.node.index].mtu
@@ -103,8 +113,14 @@ def _narrow(here: Context) -> None:
 
 
 def _probe_again(here: Context) -> None:
-    if any(probe.fits for probe in _probes.values()):
+    if here.node.index in _narrowed:
         _probe(here)
+        _refuse(still_narrow(here.node, _probes[here.node.index]))
+
+
+def _prove(here: Context) -> None:
+    """A node that was logged in to only once the packets were small enough has been looked at only now."""
+    _refuse(firewalled(here.plan, here.node, _probes))
 
 
 def _refuse(conditions: list[Condition]) -> None:

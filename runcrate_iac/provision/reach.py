@@ -32,15 +32,20 @@ class Probe(Model):
     """Whether root logged in to the next node by its name."""
     refused: bool
     """Whether that node's sshd turned root away."""
-    closed: bool
-    """Whether that node took no TCP connection at another port, over the tunnel."""
+    tcp: str
+    """``open`` where that node took a TCP connection at another port, over the tunnel; ``closed`` where it took none;
+    empty where none was tried."""
+    listener: str
+    """Why that node had no such port."""
     tables: tuple[str, ...]
     """Where it took none: the nftables tables it has besides ours."""
+    pinger: str
+    """The last that the pinger said besides its results: why it ended without some."""
 
 
 def parse(lines: Sequence[str]) -> Probe:
     """What a node reached, from the lines of ``network/probe.sh.j2``."""
-    told = [line.split() for line in lines]
+    told = [words for line in lines if (words := line.split())]
     one = {words[0]: words[1] for words in told if len(words) > 1}
     return Probe(
         time=float(one["time"]),
@@ -51,9 +56,17 @@ def parse(lines: Sequence[str]) -> Probe:
         silent={words[1]: len(words) > 2 and words[2] != "0" for words in told if words[0] == "none"},  # noqa: PLR2004
         ssh=one.get("ssh") == "root",
         refused=one.get("ssh") == "refused",
-        closed=one.get("tcp") == "closed",
+        tcp=one.get("tcp", ""),
+        listener=" ".join(next((words[1:] for words in told if words[0] == "listener"), [])),
         tables=tuple(" ".join(words[1:]) for words in told if words[0] == "table" and words[-1] != "runcrate"),
+        pinger=" ".join(next((words[1:] for words in reversed(told) if words[0] == "pinger"), [])),
     )
+
+
+def untried(plan: NetworkPlan, node: Node, probe: Probe) -> list[str]:
+    """The nodes of which the probe says nothing at all: that it tells of no fault there proves nothing."""
+    told = {*probe.full, *probe.fits, *probe.silent, node.name}
+    return [peer.name for peer in plan.nodes if peer.name not in told]
 
 
 def fitting_mtu(probes: Mapping[int, Probe]) -> int:
@@ -72,10 +85,20 @@ def pause(probe: Probe) -> float:
 def missing(plan: NetworkPlan, node: Node, probe: Probe) -> str:
     """What the node still waits for, in words; empty when all answer."""
     waits = [f"{'no answer from' if shook else 'no handshake with'} {name} yet" for name, shook in probe.silent.items()]
+    if names := untried(plan, node, probe):
+        waits.append(f"{_several(names)} not pinged yet ({probe.pinger or 'no word of the pinger'})")
     after = following(plan, node).name
     if after in probe.full and not probe.ssh:
         waits.append(f"no SSH login to {after} yet")
+    elif after in probe.full and not probe.tcp:
+        waits.append(f"no TCP connection to {after} yet")
     return ", ".join(waits)
+
+
+def _several(names: Sequence[str]) -> str:
+    """Some names, however many: of 63 nodes the first three, and how many more."""
+    more = len(names) - 3
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:3])} and {more} more"
 
 
 def following(plan: NetworkPlan, node: Node) -> Node:
@@ -101,7 +124,7 @@ def network(
     wrong = [*faults(plan, node, probe), *firewalled(plan, node, probes), *disagreement(node, away)]
     told = [fault.model_copy(update={"type": _ASPECTS.get(fault.reason, "ReachesAll")}) for fault in wrong]
     good = {
-        **({"ReachesAll": f"{others - len(probe.silent)} of {others}"} if others else {}),
+        **({"ReachesAll": f"{len({*probe.full, *probe.fits})} of {others}"} if others else {}),
         "LargePacketsPass": f"{min([probe.mtu, *probe.fits.values()])} bytes",
         "ClockAgrees": f"{round(away, 1) + 0.0:+.1f} s",
     }
@@ -115,15 +138,36 @@ def network(
 
 
 def firewalled(plan: NetworkPlan, node: Node, probes: Mapping[int, Probe]) -> list[Condition]:
-    """The fault of a node that lets ping and SSH in from the tunnel and nothing else, as the node before it found."""
+    """The fault of a node that lets ping and SSH in from the tunnel and nothing else, as the node before it found.
+
+    A node on which there was no port to try is at fault too, since that nothing else is kept out must be seen.
+    """
     before = plan.nodes[plan.nodes.index(node) - 1]
     probe = probes.get(before.index)
-    if probe is None or not probe.closed:
+    if probe is None or not probe.ssh or probe.tcp == "open":
         return []
+    if not probe.tcp:
+        fact = f"{before.name} could not try a TCP connection to {node.name} on {plan.interface}"
+        why = f": {probe.listener}" if probe.listener else ""
+        return [not_joined(node.name, "NoListener", fact + why, f"look at perl and `ip address` on {node.name}")]
     own = f"a firewall of its own ({', '.join(probe.tables)})" if probe.tables else "a firewall of its own"
     fact = f"{node.name} accepts no TCP connection of {before.name} on {plan.interface}: it has {own}"
     remedy = f"let it accept everything that comes in on {plan.interface} (firewalld: put that into zone `trusted`)"
     return [not_joined(node.name, "FirewallCloses", fact, remedy)]
+
+
+def still_narrow(node: Node, probe: Probe) -> list[Condition]:
+    """The faults of a node that has gone down to packets that passed to all, and that do not pass now.
+
+    Without them nothing would be known of the logins and ports of the nodes that answer small packets only.
+    """
+    why = "bytes are lost, though they passed a moment ago"
+    remedy = "repair the path between them: it loses packets, or changes how large they may be"
+    return [
+        not_joined(node.name, "LargePacketsLost", f"{node.name} -> {name}: packets of {probe.mtu} {why}", remedy)
+        for name, size in probe.fits.items()
+        if size >= SMALLEST
+    ]
 
 
 def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
@@ -140,6 +184,9 @@ def faults(plan: NetworkPlan, node: Node, probe: Probe) -> list[Condition]:
             endpoint = next(peer.endpoint for peer in plan.nodes if peer.name == name)
             message = f"{node.name} -> {name}: no WireGuard handshake with {endpoint}"
             fault("NoHandshake", message, f"let UDP port {plan.port} through between the machines, both ways")
+    if names := untried(plan, node, probe):
+        message = f"{node.name} could not ping {_several(names)}: {probe.pinger or 'its pinger ended without a word'}"
+        fault("NotProbed", message, "let root there use perl and raw sockets; a container needs CAP_NET_RAW")
     for name, size in probe.fits.items():
         if size < SMALLEST:
             message = f"{node.name} -> {name}: packets of {SMALLEST} bytes are lost"

@@ -10,7 +10,7 @@ my ($interface, $mtu, $seconds, $own, @peers) = @ARGV; # each peer: NAME=ADDRESS
 my @sizes = ($mtu, grep { $_ < $mtu } 8920, 4420, 1420, 1392, 1380, 1340, 1280, 1220, 1200, 1000, 576, 84);
 my %address = map { split /=/ } @peers;
 my (%name, %to, %largest);
-socket my $socket, PF_INET, SOCK_RAW, getprotobyname 'icmp' or die "ICMP: $!\n";
+socket my $socket, PF_INET, SOCK_RAW, 1 or die "raw ICMP socket: $!\n"; # IPPROTO_ICMP; not every image has /etc/protocols
 setsockopt $socket, 0, 10, pack 'i', 2 or die "IP_MTU_DISCOVER: $!\n"; # never in fragments (ip(7))
 setsockopt $socket, 255, 1, pack 'L', 0xffffffff & ~1 or die "ICMP_FILTER: $!\n"; # answers only (icmp(7), raw(7))
 for my $peer (keys %address) {

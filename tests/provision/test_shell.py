@@ -127,10 +127,10 @@ def test_a_noisy_login_to_the_next_node_is_one(tmp_path: Path) -> None:
     """What the next node's start-up files print, without a line break too, is no failed login (F29)."""
     nodes = network()
     text = render("network/probe.sh.j2", plan=nodes, node=nodes.nodes[0], peers=[], next=nodes.nodes[1], seconds=1)
-    login = text.partition("log_in() {")[2].partition("ping_all |")[0].replace("10.77.0.2", "127.0.0.1")
+    login = text.partition("log_in() {")[2].partition("ping_all 2>&1 |")[0].replace("10.77.0.2", "127.0.0.1")
     text = f"log_in() {{{login}\nlog_in\n"
     done = subprocess.run(["sh", "-s"], input=text, capture_output=True, text=True, check=True)
-    assert done.stdout == "ssh root\n"
+    assert done.stdout == "ssh root\ntcp open\n"
     hostfile = tmp_path / "hostfile"
     hostfile.write_text("node-0 slots=8\nnode-1 slots=8\n")
     values = {"plan": nodes, "present": nodes, "node": nodes.nodes[0], "next": nodes.nodes[1], "is_head": True}

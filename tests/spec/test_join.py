@@ -115,8 +115,9 @@ def test_what_else_keeps_a_node_out(lines: str, reason: str) -> None:
 def test_a_firewall_of_the_sites_own_is_named() -> None:
     """A node that lets ping and SSH in from the tunnel and no other connection is at fault, not the one that tried."""
     nodes = network(3)
-    good = ["time 1", "mtu 1420", "ssh root"]
-    closed = [*good, "tcp closed", "table inet runcrate", "table ip filter"]
+    login = ["time 1", "mtu 1420", "ssh root"]
+    good = [*login, "tcp open"]
+    closed = [*login, "tcp closed", "table inet runcrate", "table ip filter"]
     probes = {0: reach.parse(good), 1: reach.parse(closed), 2: reach.parse(good)}
     assert [reach.firewalled(nodes, nodes.nodes[index], probes) for index in (0, 1)] == [[], []]
     (fault,) = reach.firewalled(nodes, nodes.nodes[2], probes)
@@ -125,6 +126,27 @@ def test_a_firewall_of_the_sites_own_is_named() -> None:
         "no TCP connection of node-1 on wg-runcrate: it has a firewall of its own (ip filter)"
     )
     assert "wg-runcrate" in fault.remedy
+
+
+def test_a_node_that_nobody_tried_is_no_node_that_answered() -> None:
+    """A probe that tells nothing of some nodes is a fault that names them, and no check counts them (C8, X3)."""
+    nodes = network(6)
+    head, alone = nodes.nodes[0], reach.parse(["time 1", "mtu 1420", "self 10.77.0.1", "pinger no perl: not found"])
+    assert reach.missing(nodes, head, alone) == "node-1, node-2, node-3 and 2 more not pinged yet (no perl: not found)"
+    (fault,) = reach.faults(nodes, head, alone)
+    assert (fault.reason, fault.node) == ("NotProbed", "node-0")
+    assert fault.message == "node-0 could not ping node-1, node-2, node-3 and 2 more: no perl: not found"
+    found = {one.type: one for one in reach.network(nodes, head, {0: alone}, {0: 0.0})}
+    assert (found["ReachesAll"].reason, found["ReachesAll"].measured) == ("NotProbed", "0 of 5")
+
+
+def test_packets_that_are_lost_again_are_a_fault() -> None:
+    """Once all have gone down to what passes, a smaller size still means that nothing was proved there (F26)."""
+    (node, _) = network(2).nodes
+    assert reach.still_narrow(node, reach.parse(["time 1", "mtu 1200", "full node-1"])) == []
+    (fault,) = reach.still_narrow(node, reach.parse(["time 1", "mtu 1200", "fits node-1 1000"]))
+    assert fault.reason == "LargePacketsLost"
+    assert fault.message.startswith("node-0 -> node-1: packets of 1200 bytes are lost")
 
 
 def test_the_narrowest_path_sets_the_packet_size() -> None:
@@ -140,7 +162,10 @@ def test_a_node_waits_for_what_it_lacks() -> None:
     nodes = network(2)
     silent = reach.parse(["time 1", "mtu 1420", "none node-1"])
     assert reach.missing(nodes, nodes.nodes[0], silent) == "no handshake with node-1 yet"
-    assert reach.missing(nodes, nodes.nodes[0], reach.parse(["time 1", "mtu 1420", "full node-1", "ssh root"])) == ""
+    assert (
+        reach.missing(nodes, nodes.nodes[0], reach.parse(["time 1", "mtu 1420", "full node-1", "ssh root", "tcp open"]))
+        == ""
+    )
 
 
 def test_the_wireguard_configuration_has_every_other_node_and_no_private_key() -> None:
