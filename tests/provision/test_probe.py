@@ -14,6 +14,8 @@ from runcrate_iac.render import render
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a network namespace")
 
+LOOPBACK = "mount -t sysfs sysfs /sys; ip link set lo mtu 1420 up; ip address add 192.0.2.1/32 dev lo\n"
+"""An interface with the packet size of a tunnel, and an address besides, without which names are not resolved."""
 NO_PROTOCOLS = "[ ! -e /etc/protocols ] || mount --bind /dev/null /etc/protocols\n"
 """An image without the package netbase."""
 NO_RAW_SOCKETS = "exec setpriv --bounding-set=-net_raw --inh-caps=-net_raw sh /dev/fd/3\n"
@@ -38,18 +40,16 @@ def probed(folder: Path, machine: str = "", listens_at: str = "127.0.0.2") -> re
     login = folder / "ssh"
     login.write_text('#!/bin/sh\nshift 3\nexec sh -c "$*"\n')
     login.chmod(0o755)
-    script = f"mount -t sysfs sysfs /sys\nip link set lo mtu 1420 up\nip address add 192.0.2.1/32 dev lo\n{machine}\nexec sh {folder}/probe\n".replace(
-        "/dev/fd/3", f"{folder}/probe"
-    )
+    text = f"{LOOPBACK}{machine}\nexec sh /dev/fd/3\n".replace("/dev/fd/3", f"{folder}/probe")
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
     words = ["unshare", "--net", "--mount", "sh", "-s"]
-    done = subprocess.run(words, input=script, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, input=text, env=environment, capture_output=True, text=True, check=True)
     return reach.parse(done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("machine", ["", NO_PROTOCOLS])
 def test_a_node_that_reaches_all_says_so(tmp_path: Path, machine: str) -> None:
-    """A full packet, a login and a TCP connection are each told as proved; no image needs /etc/protocols for it (C8)."""
+    """A full packet, a login and a TCP connection are told as proved, without /etc/protocols too (C8)."""
     probe = probed(tmp_path, machine)
     assert (probe.full, probe.ssh, probe.tcp) == ({"127.0.0.2"}, True, "open")
     nodes = network()
