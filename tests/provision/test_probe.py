@@ -51,7 +51,7 @@ def probed(folder: Path, machine: str = "", listens_at: str = "127.0.0.2") -> re
 def test_a_node_that_reaches_all_says_so(tmp_path: Path, machine: str) -> None:
     """A full packet, a login and a TCP connection are told as proved, without /etc/protocols too (C8)."""
     probe = probed(tmp_path, machine)
-    assert (probe.full, probe.ssh, probe.tcp) == ({"127.0.0.2"}, True, "open")
+    assert (list(probe.full), probe.ssh, probe.tcp) == (["127.0.0.2"], True, "open")
     nodes = network()
     assert reach.missing(nodes, nodes.nodes[0], probe) == ""
     assert reach.faults(nodes, nodes.nodes[0], probe) == []

@@ -338,6 +338,7 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "namespace": "check-1",
         "gpu": "nvidia.com/gpu",
         "users": ["root"],
+        "limits": ":",
         "archives": {"/a.tar": "0"} if head else {},
         "configuration": "kind: JoinConfiguration",
         "version": "1.37.2",
