@@ -9,7 +9,6 @@ from runcrate_iac.provision.context import cluster
 from runcrate_iac.provision.remote import File, converge, know, put
 from runcrate_iac.render import render
 
-
 _LIMITS = File("/etc/security/limits.d/runcrate.conf", "# Written by runcrate-iac.\n* - memlock unlimited\n")
 
 

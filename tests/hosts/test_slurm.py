@@ -111,6 +111,11 @@ def test_secrets_are_their_owners(cluster: Cluster) -> None:
     assert "StoragePass" not in database.content_string
 
 
+def test_a_login_may_lock_memory(cluster: Cluster) -> None:
+    """A session of the login user may lock all the memory that RDMA registers (C23)."""
+    assert cluster.ssh("node-1", "ulimit -l") == "unlimited\n"
+
+
 @pytest.mark.parametrize("index", NODES)
 def test_srun_starts_mpi_of_the_whole_size(cluster: Cluster, mpi_program: str, index: int) -> None:
     """From either node srun makes one MPI program of one rank a node, with no flag for MPI (C23, G33)."""
