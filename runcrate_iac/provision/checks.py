@@ -49,17 +49,23 @@ def verdicts(
             )
         )
 
+    drifted = [name for name in all_of("hostname") if name != node.name]
     addresses = dict(entry.partition(" ")[::2] for entry in all_of("name"))
     verdict(
         "NamesResolve",
         "WrongAddress",
         [
-            f"{peer.name} means {addresses.get(peer.name) or 'nothing'} instead of {peer.address}"
-            for peer in plan.nodes
-            if addresses.get(peer.name) != peer.address
+            *(f"the hostname is {name} instead of {node.name}" for name in drifted),
+            *(
+                f"{peer.name} means {addresses.get(peer.name) or 'nothing'} instead of {peer.address}"
+                for peer in plan.nodes
+                if addresses.get(peer.name) != peer.address
+            ),
         ],
         f"{len(plan.nodes)} names mean their private addresses",
-        "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf, then `retry` (or `pulumi up`)",
+        "`retry` (or `pulumi up`) sets it; if it changes again, look for a DHCP hook that sets it"
+        if drifted
+        else "look at /etc/hosts and at `hosts:` in /etc/nsswitch.conf, then `retry` (or `pulumi up`)",
     )
     present_gpus = int(next(iter(all_of("gpus")), "0"))
     simulated = " simulated" if node.machine.gpus_simulated else ""

@@ -18,7 +18,9 @@ _AT_WORK_TOO = "-+$"
 """Marks after a state that leave it as good as it is: planned, completing, reserved; ``*`` is a node that is silent."""
 
 
-_MAKE_GPU_DEVICES = "/usr/bin/timeout 60 /usr/bin/nvidia-smi -L"
+_OWN_NAME = "-+/usr/local/lib/runcrate/names"
+"""As root. Some clouds' DHCP hooks set the hostname whenever they like, and no daemon starts by another name."""
+_MAKE_GPU_DEVICES = "-/usr/bin/timeout 60 /usr/bin/nvidia-smi -L"
 """The driver makes /dev/nvidia* at its first use after a boot, and slurmd ends where they are missing."""
 _SAME_EVERYWHERE = ("/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/cgroup.conf")
 
@@ -32,8 +34,8 @@ class Service(Model):
     """Its folder in /run."""
     files: tuple[str, ...] = ()
     """What makes it start over when it changes."""
-    first: str = ""
-    """The command that runs before it, and may fail."""
+    first: tuple[str, ...] = ()
+    """The commands that run before it, each with a prefix that lets it fail (systemd.service(5))."""
 
 
 def services(*, head: bool, gpus_simulated: bool) -> dict[str, Service]:
@@ -46,7 +48,7 @@ def services(*, head: bool, gpus_simulated: bool) -> dict[str, Service]:
             after=(mesh, munge, storage_or_controller),
             directory="slurm",
             files=_SAME_EVERYWHERE,
-            first="" if gpus_simulated else _MAKE_GPU_DEVICES,
+            first=(_OWN_NAME,) if gpus_simulated else (_OWN_NAME, _MAKE_GPU_DEVICES),
         ),
     }
     if not head:
@@ -54,10 +56,16 @@ def services(*, head: bool, gpus_simulated: bool) -> dict[str, Service]:
     return {
         **every,
         "slurmdbd.service": Service(
-            after=(mesh, munge, "mariadb.service"), directory="slurmdbd", files=("/etc/slurm/slurmdbd.conf",)
+            after=(mesh, munge, "mariadb.service"),
+            directory="slurmdbd",
+            files=("/etc/slurm/slurmdbd.conf",),
+            first=(_OWN_NAME,),
         ),
         "slurmctld.service": Service(
-            after=(mesh, munge, "slurmdbd.service"), directory="slurmctld", files=_SAME_EVERYWHERE
+            after=(mesh, munge, "slurmdbd.service"),
+            directory="slurmctld",
+            files=_SAME_EVERYWHERE,
+            first=(_OWN_NAME,),
         ),
     }
 

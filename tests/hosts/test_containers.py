@@ -201,6 +201,19 @@ def test_a_dead_node_is_named_and_the_other_is_looked_at(box: Cluster) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_hostname_that_a_dhcp_hook_changed(box: Cluster) -> None:
+    """`check` tells it, and Slurm's daemon, which would not start with it, gives the node its name again (C2, X3)."""
+    box.ssh("node-1", "sudo hostname vm-1.example.internal")
+    try:
+        done = box.computer.run("check", "box")
+        assert done.returncode == 4
+        assert "hostname is vm-1.example.internal instead of node-1" in done.stdout
+    finally:
+        box.ssh("node-1", "sudo systemctl restart slurmd")
+    assert box.ssh("node-1", "hostname") == "node-1\n"
+    assert box.ssh("node-0", "srun -w node-1 hostname") == "node-1\n"
+
+
 def test_the_private_network_comes_back(box: Cluster) -> None:
     """After a reboot of a worker, and after the end of its WireGuard process, the other node reaches it again (F20)."""
     box.ssh("node-1", "sudo pkill wireguard-go || :; sudo systemctl reboot", check=False)

@@ -90,6 +90,19 @@ def test_a_dead_node_is_no_fault_of_the_others() -> None:
     assert broken(verdicts(whole, whole.nodes[0], 8, HOSTFILE, lines, present=present, shared=True)) == []
 
 
+def test_a_hostname_that_something_changed_is_told() -> None:
+    """A node whose hostname a DHCP hook has set is no node of that name any more, however names resolve (C2, X3)."""
+    whole = network(2)
+    lines = [*(f"name {node.name} {node.address}" for node in whole.nodes), "gpus 8"]
+    lines += [f"hostfile {line}" for line in HOSTFILE[1]]
+    for name, reasons in (("node-1", []), ("vm-7.example.internal", ["NamesResolve"])):
+        said = [*lines, f"hostname {name}"]
+        found = broken(verdicts(whole, whole.nodes[1], 8, HOSTFILE, said, present=whole, shared=False))
+        assert [fault.type for fault in found] == reasons
+    assert found[0].message == "the hostname is vm-7.example.internal instead of node-1 on node-1"
+    assert "DHCP" in found[0].remedy
+
+
 def test_without_the_head_there_is_no_shared_folder() -> None:
     """With the head gone, /shared is the one thing that is wrong on a worker, and the head is named (F19)."""
     whole = network(3)

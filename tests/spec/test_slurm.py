@@ -238,11 +238,20 @@ def test_services_start_after_the_tunnel_and_again(head: bool) -> None:
         assert unit == "munge.service" or {"runcrate-mesh.service", "munge.service"} <= set(service.after)
 
 
+def test_every_daemon_of_slurm_gets_its_nodes_name_first() -> None:
+    """A hostname that changed since the boot is set right before a daemon that would not start with it (C2, G30)."""
+    for unit, service in slurm.services(head=True, gpus_simulated=False).items():
+        lines = render("slurm/unit.conf.j2", service=service).splitlines()
+        before = [line for line in lines if line.startswith("ExecStartPre=")]
+        wanted = [] if unit == "munge.service" else ["ExecStartPre=-+/usr/local/lib/runcrate/names"]
+        assert before[:1] == wanted
+
+
 def test_real_gpus_get_their_device_files_before_slurmd() -> None:
     """The driver makes /dev/nvidia* at its first use, which comes before slurmd; simulated ones have none (C6)."""
     for simulated in (True, False):
         service = slurm.services(head=False, gpus_simulated=simulated)["slurmd.service"]
-        assert ("\nExecStartPre=-" in render("slurm/unit.conf.j2", service=service)) is not simulated
+        assert ("nvidia-smi" in render("slurm/unit.conf.j2", service=service)) is not simulated
 
 
 def test_packages_of_every_supported_release() -> None:
