@@ -224,6 +224,20 @@ def test_the_private_network_comes_back(box: Cluster) -> None:
     assert box.ssh("node-1", "test -c /dev/simulated-gpu0 && systemctl is-system-running") == "running\n"
 
 
+def test_a_node_that_boots_meets_the_others_without_the_one_whose_name_is_gone(box: Cluster) -> None:
+    """An endpoint's name that means nothing is left out; once it means something again, the peer has it again (F20)."""
+    path = "/etc/wireguard/wg-runcrate.conf"
+    endpoint = box.ssh("node-1", f"sudo sed -n 's/^Endpoint = //p' {path}").strip()
+    box.ssh("node-1", f"sudo sed -i 's/^Endpoint = .*/Endpoint = gone.invalid:51820/' {path}")
+    box.ssh("node-1", "sudo systemctl restart runcrate-mesh")
+    until(lambda: box.ssh("node-0", "ssh node-1 hostname", check=False) == "node-1\n", "SSH by name")
+    box.ssh("node-1", f"sudo sed -i 's/^Endpoint = .*/Endpoint = {endpoint}/' {path}")
+    box.ssh("node-1", "systemctl list-timers --all 'run-*' | grep -q run-")
+    until(lambda: box.ssh("node-1", "systemctl list-timers --all 'run-*' | grep run- || :") == "", "it was tried again")
+    assert box.ssh("node-1", "sudo wg show wg-runcrate endpoints").split()[1] == endpoint
+    assert box.ssh("node-1", "systemctl is-system-running") == "running\n"
+
+
 def test_a_retry_mends_only_what_is_broken(box: Cluster) -> None:
     """The check finds slurmd stopped on node-1, `retry` starts it there, and nothing else starts over (C9, X5)."""
     units = "systemctl show -P ActiveEnterTimestampMonotonic munge slurmd slurmctld runcrate-mesh"

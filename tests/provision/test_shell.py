@@ -168,6 +168,33 @@ def test_of_two_nodes_that_meet_the_lower_begins(tmp_path: Path) -> None:
     assert run("keep") == both
 
 
+def test_a_peer_whose_name_means_nothing_keeps_no_other_out(tmp_path: Path) -> None:
+    """Wg refuses a file in which one endpoint has no address; the others are met, and it is tried again (C8, F20)."""
+    machines = [Machine(index=i, id=f"m{i}", host=host) for i, host in enumerate(("gone.test", "2001:db8::1", "known"))]
+    nodes, told, again = plan([*machines, Machine(index=3, id="m3", host="me")]), tmp_path / "told", tmp_path / "again"
+    values = {"plan": nodes, "node": nodes.nodes[3], "routed": {}}
+    keys = {node.name: f"K{node.index}" for node in nodes.nodes}
+    (tmp_path / "wg-runcrate.key").write_text("secret\n")
+    (tmp_path / "wg-runcrate.conf").write_text(render("network/wireguard.conf.j2", public_keys=keys, **values))
+    mesh = render("network/mesh.sh.j2", mtu=1420, **values).replace("/etc/wireguard", f"{tmp_path}")
+    tools = {
+        "wg": f"case $1 in syncconf) cat > {told}.new; ! grep -q gone.test {told}.new && mv {told}.new {told} ;; esac",
+        "getent": '[ "$2" != gone.test ]',
+        "systemd-run": f"echo $@ > {again}",
+        "ip": ":",
+    }
+    for tool, body in tools.items():
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / tool).chmod(0o755)
+    subprocess.run(["sh", "-s", "up"], input=mesh.replace("PATH=", f"PATH={tmp_path}:"), text=True, check=True)
+    endpoints = [line for line in told.read_text().splitlines() if line.startswith(("PublicKey", "Endpoint"))]
+    assert endpoints == [
+        *("PublicKey = K0", "PublicKey = K1", "Endpoint = [2001:db8::1]:51820"),
+        *("PublicKey = K2", "Endpoint = known:51820"),
+    ]
+    assert again.read_text().endswith("systemctl reload runcrate-mesh.service\n")
+
+
 def test_nodes_find_an_sshd_that_is_on_another_port(tmp_path: Path) -> None:
     """A name means the port that its node's sshd told, and the key that is known for the name (C2, X4)."""
     config = tmp_path / "config"
