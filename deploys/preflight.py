@@ -45,7 +45,8 @@ def preflight() -> None:
 
 def _look(here: Context) -> None:
     before = time.time()
-    lines = hear(render("checks/preflight.sh.j2", node=here.node, shared_folder=has_shared_folder(here.spec.machine)))
+    shared_folder = has_shared_folder(here.spec.machine)
+    lines = hear(render("checks/preflight.sh.j2", node=here.node, plan=here.plan, shared_folder=shared_folder))
     facts = parse(lines, (before + time.time()) / 2, networks(here.spec.software))
     if facts is None:
         found(no_shell(here.node, lines))

@@ -72,6 +72,8 @@ class Facts(Model):
     """Those of ``/``, of ``/var`` and of the login user's home folder, in this order."""
     taken: tuple[str, ...] = ()
     """Interfaces that use the cluster's networks already, with how."""
+    port_taken: bool = False
+    """A new node's UDP port for WireGuard is some other program's."""
     exports: tuple[str, ...] = ()
     """Folders that it exports by NFS."""
     nfs3: tuple[str, ...] = ()
@@ -113,6 +115,7 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         gpus=tuple(told["gpu"]),
         disks=tuple(_disk(rest) for rest in told["disk"]),
         taken=tuple(filter(None, (_taken(route, networks) for route in told["route"]))),
+        port_taken="port" in one,
         exports=tuple(told["exports"]),
         nfs3=tuple(told["nfs3"]),
         slurm=tuple(told["runs"]),

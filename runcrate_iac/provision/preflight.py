@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from runcrate_iac.model.conditions import Condition, Status, not_joined
-from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.model.network import WIREGUARD_PORT, NetworkPlan, Node
 from runcrate_iac.model.packages import PACKAGES
 from runcrate_iac.model.spec import GIB, ClusterSpec, MachineSpec, Software
 from runcrate_iac.provision.facts import Facts
@@ -78,6 +78,14 @@ def _in_use(node: Node, facts: Facts, software: Software) -> Iterator[Condition]
     """What the machine does for others already, and could do no more as a node."""
     if facts.joined:
         return
+    if facts.port_taken:
+        fact = f"UDP port {WIREGUARD_PORT} of {node.name}, which the cluster's WireGuard needs, is in use"
+        yield not_joined(
+            node.name,
+            "PortTaken",
+            fact,
+            "give another port to what uses it (`wg show all listen-port` as root, `ss -ulpn`), or use another machine",
+        )
     if facts.exports and node.index == 0:
         fact = f"{node.name} exports {', '.join(facts.exports)} by NFS, and a head's NFS serves the cluster alone"
         yield not_joined(node.name, "NfsInUse", fact, "use another machine as node 0, or remove that from /etc/exports")

@@ -44,6 +44,7 @@ route local 127.0.0.1 dev lo table local
 exports /home
 nfs3 /data
 runs slurmd
+port 51820
 locked process 123 (unattended-upgr)
 """
 SPEC = ClusterSpec(name="demo", nodes=2, software=Software.SLURM, machine=MachineSpec(gpu="H100", gpus=8))
@@ -105,6 +106,7 @@ def test_what_a_machine_tells_is_understood() -> None:
             Disk(device="/dev/vdb", type="ext4", free=4 * GIB, path="/var"),
             Disk(device="nas:/home", type="nfs4", free=99 * 1024, path="/home"),
         ),
+        port_taken=True,
         exports=("/home",),
         nfs3=("/data",),
         slurm=("slurmd",),
@@ -132,6 +134,14 @@ def test_a_machine_that_serves_others_is_refused() -> None:
         ("node-0", "NfsInUse", "node-0 exports /home, /srv by NFS, and a head's NFS serves the cluster alone"),
         ("node-1", "NfsInUse", "node-1 has mounts by NFS 3, whose helpers a node stops: /data"),
         ("node-2", "SlurmInUse", "node-2 is in another Slurm cluster, for which it runs slurmctld and slurmd"),
+    ]
+
+
+def test_a_port_that_another_wireguard_has_is_told_before_anything_is_changed() -> None:
+    """A machine whose own WireGuard has the cluster's port is refused; a node's own use of it is none (C8)."""
+    assert refused({"port_taken": True, "joined": True}, {}) == []
+    assert refused({}, {"port_taken": True}) == [
+        ("node-1", "PortTaken", "UDP port 51820 of node-1, which the cluster's WireGuard needs, is in use")
     ]
 
 
