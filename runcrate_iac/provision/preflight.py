@@ -29,6 +29,7 @@ class _Trait(NamedTuple):
     reason: str
     told: Callable[[Facts], str]
     same: Callable[[Facts, Facts], bool]
+    remedy: str = "use machines of one kind: the nodes of a cluster are equal (C1)"
 
 
 def _exactly(reason: str, told: Callable[[Facts], str]) -> _Trait:
@@ -44,6 +45,13 @@ _TRAITS = (
         "OtherMemory",
         lambda facts: f"{facts.memory / GIB:.1f} GiB of memory",
         lambda one, other: abs(one.memory - other.memory) <= MEMORY_MARGIN * max(one.memory, other.memory),
+    ),
+    # Files in /shared and Slurm's jobs are a number's, whatever its name. A cluster that is up already stays.
+    _Trait(
+        "OtherUid",
+        lambda facts: f"number {facts.uid} for its login user",
+        lambda one, other: one.uid == other.uid or (one.joined and other.joined),
+        "give the login user the same number on all (`usermod -u`, and `chown` of its files), or log in as root",
     ),
     _exactly("OtherGpus", lambda facts: " and ".join(sorted(set(facts.gpus))) or "no GPU"),
 )
@@ -175,9 +183,7 @@ def _differences(plan: NetworkPlan, facts: All, trusted: frozenset[int]) -> Iter
         for index in sorted(set(indexes) - set(usual)):
             node = plan.nodes[index]
             fact = f"{node.name} has {trait.told(facts[index])} where {where} {trait.told(facts[usual[0]])}"
-            yield not_joined(
-                node.name, trait.reason, fact, "use machines of one kind: the nodes of a cluster are equal (C1)"
-            )
+            yield not_joined(node.name, trait.reason, fact, trait.remedy)
 
 
 def _equal_host_keys(plan: NetworkPlan, facts: All) -> Iterator[Condition]:

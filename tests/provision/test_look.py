@@ -40,3 +40,8 @@ def test_a_node_is_not_asked_for_its_port() -> None:
         taken.bind(("127.0.0.1", 0))
         facts = look(port=taken.getsockname()[1], moved={"/nowhere/mesh": os.devnull})
     assert (facts.joined, facts.port_taken) == (True, False)
+
+
+def test_the_login_users_number_is_told() -> None:
+    """By which files in /shared and jobs of Slurm are its own on every node (C1)."""
+    assert look().uid == str(os.getuid())

@@ -24,6 +24,7 @@ sudo sudo: a password is required
 apt yes
 lacks wg
 lacks nft
+uid 1000
 release noble
 system Ubuntu 24.04.1 LTS
 architecture x86_64
@@ -64,6 +65,7 @@ def machine(index: int, **fields: Any) -> Facts:
     """A machine with which nothing is wrong."""
     usual = Facts(
         offset=0.0,
+        uid="1000",
         release="trixie",
         system="Debian GNU/Linux 13 (trixie)",
         architecture="x86_64",
@@ -92,6 +94,7 @@ def test_what_a_machine_tells_is_understood() -> None:
         synchronised=True,
         sudo="sudo: a password is required",
         lacks=("wg", "nft"),
+        uid="1000",
         release="noble",
         system="Ubuntu 24.04.1 LTS",
         architecture="x86_64",
@@ -145,6 +148,13 @@ def test_a_port_that_another_wireguard_has_is_told_before_anything_is_changed() 
     ]
 
 
+def test_a_cluster_that_is_up_keeps_its_users_numbers() -> None:
+    """Only a new node must have the number that the login user has on the others (C4)."""
+    assert refused({"uid": "1000", "joined": True}, {"uid": "1001", "joined": True}) == []
+    (found,) = refused({"uid": "1000", "joined": True}, {"uid": "1000", "joined": True}, {"uid": "1001"})
+    assert found[:2] == ("node-2", "OtherUid")
+
+
 def test_two_machines_with_one_address_are_refused() -> None:
     """Before anything is connected, both nodes and the address are named (C2)."""
     machines = tuple(Machine(index=i, id=f"m{i}", host="192.0.2.1") for i in range(2))
@@ -196,6 +206,7 @@ def test_a_node_that_joined_before_may_have_little_room() -> None:
 @pytest.mark.parametrize(
     ("odd", "reason", "fact"),
     [
+        ({"uid": "1001"}, "OtherUid", "has number 1001 for its login user where 3 of 4 nodes have number 1000 for"),
         ({"cpus": 2}, "OtherCpus", "has 2 CPUs where 3 of 4 nodes have 4 CPUs"),
         ({"memory": 7 * GIB}, "OtherMemory", "has 7.0 GiB of memory where 3 of 4 nodes have 8.0 GiB of memory"),
         (
