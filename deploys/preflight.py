@@ -46,7 +46,8 @@ def preflight() -> None:
 def _look(here: Context) -> None:
     before = time.time()
     shared_folder = has_shared_folder(here.spec.machine)
-    lines = hear(render("checks/preflight.sh.j2", node=here.node, plan=here.plan, shared_folder=shared_folder))
+    values = {"node": here.node, "plan": here.plan, "spec": here.spec}
+    lines = hear(render("checks/preflight.sh.j2", shared_folder=shared_folder, **values))
     facts = parse(lines, (before + time.time()) / 2, networks(here.spec.software))
     if facts is None:
         found(no_shell(here.node, lines))

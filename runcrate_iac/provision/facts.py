@@ -82,6 +82,10 @@ class Facts(Model):
     """Where it has mounts by NFS 3, which needs rpcbind and statd."""
     slurm: tuple[str, ...] = ()
     """Slurm's daemons that run."""
+    databases: tuple[str, ...] = ()
+    """What the database server that runs on it has, besides its own and Slurm's; looked for on the head of a Slurm."""
+    ray: bool = False
+    """Another Ray runs on it; looked for where Ray is the software."""
     locked: str = ""
     """Who holds a lock of the package manager."""
 
@@ -122,6 +126,8 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         exports=tuple(told["exports"]),
         nfs3=tuple(told["nfs3"]),
         slurm=tuple(told["runs"]),
+        databases=tuple(told["database"]),
+        ray="ray" in one,
         locked=one.get("locked", ""),
     )
 

@@ -96,13 +96,25 @@ def _in_use(node: Node, facts: Facts, software: Software) -> Iterator[Condition]
         )
     if facts.exports and node.index == 0:
         fact = f"{node.name} exports {', '.join(facts.exports)} by NFS, and a head's NFS serves the cluster alone"
-        yield not_joined(node.name, "NfsInUse", fact, "use another machine as node 0, or remove that from /etc/exports")
+        yield not_joined(
+            node.name,
+            "NfsInUse",
+            fact,
+            "use another machine as node 0, or remove that from /etc/exports and /etc/exports.d",
+        )
     if facts.nfs3:
         fact = f"{node.name} has mounts by NFS 3, whose helpers a node stops: {', '.join(facts.nfs3)}"
         yield not_joined(node.name, "NfsInUse", fact, "mount them by NFS 4 (`vers=4.2`), or unmount them")
     if facts.slurm and software is Software.SLURM:
         fact = f"{node.name} is in another Slurm cluster, for which it runs {' and '.join(facts.slurm)}"
         yield not_joined(node.name, "SlurmInUse", fact, "stop it and disable it, or use another machine")
+    if facts.databases:
+        names = ", ".join(facts.databases)
+        fact = f"{node.name} serves the databases {names}, and the MariaDB of a Slurm's head has no port for others"
+        yield not_joined(node.name, "DatabaseInUse", fact, "use another machine as node 0, or move them to one")
+    if facts.ray:
+        fact = f"{node.name} runs another Ray, whose session in /tmp/ray ours would replace"
+        yield not_joined(node.name, "RayInUse", fact, "end it (`ray stop`), or use another machine")
 
 
 def no_shell(node: Node, lines: list[str]) -> Condition:

@@ -45,6 +45,8 @@ route local 127.0.0.1 dev lo table local
 exports /home
 nfs3 /data
 runs slurmd
+database shop
+ray yes
 port 51820
 locked process 123 (unattended-upgr)
 """
@@ -113,6 +115,8 @@ def test_what_a_machine_tells_is_understood() -> None:
         exports=("/home",),
         nfs3=("/data",),
         slurm=("slurmd",),
+        databases=("shop",),
+        ray=True,
         locked="process 123 (unattended-upgr)",
     )
 
@@ -130,9 +134,14 @@ def test_a_container_is_no_machine_for_kubernetes() -> None:
 
 
 def test_a_machine_that_serves_others_is_refused() -> None:
-    """A node takes nothing from others: not the head's NFS exports, not NFS 3 mounts, not a running Slurm (C9)."""
+    """A node takes nothing from others: no NFS exports or mounts, no database, no Slurm, no Ray (C9)."""
     assert refused({}, {"exports": ("/home",)}) == []
     assert refused({"exports": ("/home",), "joined": True}, {"slurm": ("slurmd",), "joined": True}) == []
+    assert refused({"databases": ("shop",), "joined": True}, {"ray": True, "joined": True}) == []
+    assert [found[:2] for found in refused({"databases": ("shop", "wiki")}, {"ray": True})] == [
+        ("node-0", "DatabaseInUse"),
+        ("node-1", "RayInUse"),
+    ]
     assert refused({"exports": ("/home", "/srv")}, {"nfs3": ("/data",)}, {"slurm": ("slurmctld", "slurmd")}) == [
         ("node-0", "NfsInUse", "node-0 exports /home, /srv by NFS, and a head's NFS serves the cluster alone"),
         ("node-1", "NfsInUse", "node-1 has mounts by NFS 3, whose helpers a node stops: /data"),
