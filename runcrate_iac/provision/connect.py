@@ -20,6 +20,9 @@ BANNER = 15
 SESSION = 60
 """Seconds that it has to agree on keys, and to answer a login, each. paramiko goes on without a session, and with a
 misleading error, where its time for the connection ends before that."""
+REFUSED, REFUSED_PAUSE = 180.0, 30.0
+"""Seconds for which a new machine may refuse the login, and between two tries then: where a guest agent brings the key,
+as on Azure and Google Cloud, sshd is up before it does. A refusal costs 5 s of penalty, and sshd bans from 15 s on."""
 LOOK = 45.0
 """Seconds for which a check, which goes on without the node, tries to log in to one."""
 
@@ -33,23 +36,33 @@ class Refused(Exception):
         self.reason, self.message, self.remedy = reason, message, remedy
 
 
-def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], None]) -> None:
+def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], None], *, new: bool = False) -> None:
     """Return when ``host`` is logged in to; ``waiting`` hears what stands in the way, again and again.
 
     A machine whose host key nobody knows is pinned here: the key of this first login is the only one accepted later.
-    Raises :class:`Refused` for a wrong host key or a refused login. Has no time limit of its own.
+    Raises :class:`Refused` for a wrong host key or a refused login; for a login that a ``new`` machine refuses, only
+    once it has done so for :data:`REFUSED`. Has no time limit of its own.
     """
+    patience = REFUSED if new else 0.0
     while True:
         try:
             host.connect(show_errors=False, raise_exceptions=True)
         except ConnectError as error:
-            waiting(_why(error, node))
+            pause = PAUSE
+            try:
+                waiting(_why(error, node))
+            except Refused as refused:
+                if refused.reason != "LoginRefused" or patience < REFUSED_PAUSE:
+                    raise
+                waiting(f"{refused.message} so far")
+                patience -= REFUSED_PAUSE
+                pause = REFUSED_PAUSE
         else:
             if not ssh.is_known(node, known_hosts.read_text()):
                 key = transport(host).get_remote_server_key()
                 ssh.pin(known_hosts, node, f"{key.get_name()} {key.get_base64()}")
             return
-        gevent.sleep(PAUSE)
+        gevent.sleep(pause)
 
 
 def transport(host: Host) -> Transport:

@@ -81,9 +81,10 @@ class Session:
     def _connect(self) -> None:
         def one(host: Host) -> None:
             node = self._node(host)
+            new = self._job.step is Step.JOIN and node.index in self._job.new
             try:
                 with gevent.Timeout(connect.LOOK if self._only_looks else None):
-                    connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what))
+                    connect.connect(host, node, self._known_hosts, lambda what: self._wait(node.name, what), new=new)
             except connect.Refused as refused:
                 self._fail(host, refused.reason, refused.message, refused.remedy)
                 self._give_up()

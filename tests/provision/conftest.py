@@ -32,12 +32,15 @@ class Loopback:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.identity], check=True)
         self._process = process
 
-    def server(self, *, noise: str = "", authorized: bool = True) -> Machine:
-        """A machine that root can log in to, if ``authorized``; its shells print ``noise`` first (F29)."""
+    def server(self, *, noise: str = "", authorized: bool = True, refusals: int = 0) -> Machine:
+        """A machine that root can log in to, if ``authorized``, after some ``refusals``.
+
+        Its shells print ``noise`` first (F29).
+        """
         keys = self.identity.with_suffix(".pub").read_text() if authorized else ""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps({"authorized": keys, "noise": noise}) + "\n")
+        self._process.stdin.write(json.dumps({"authorized": keys, "noise": noise, "refusals": refusals}) + "\n")
         self._process.stdin.flush()
         return self.machine(**json.loads(self._process.stdout.readline()))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 from asyncio.subprocess import PIPE
@@ -31,9 +32,22 @@ async def pass_on(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes
         target.write(chunk)
 
 
-async def serve(authorized: str, noise: str) -> dict[str, object]:
-    """Start a server that lets these keys in; ``noise`` is what its shells print first (F29)."""
+async def serve(authorized: str, noise: str, refusals: int) -> dict[str, object]:
+    """Start a server that lets these keys in, but for the first logins, as many as ``refusals``.
+
+    ``noise`` is what its shells print first (F29).
+    """
     host_key = asyncssh.generate_private_key("ssh-ed25519")
+    keys, logins = asyncssh.import_authorized_keys(authorized), itertools.count(1)
+
+    class Server(asyncssh.SSHServer):
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            self._connection = conn
+
+        def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - asyncssh gives it
+            if next(logins) > refusals:
+                self._connection.set_authorized_keys(keys)
+            return True
 
     async def shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
         process.stdout.write(noise.encode())
@@ -48,11 +62,11 @@ async def serve(authorized: str, noise: str) -> dict[str, object]:
         process.exit(await child.wait())
         feeding.cancel()
 
-    server = await asyncssh.listen(
+    server = await asyncssh.create_server(
+        Server,
         "127.0.0.1",
         0,
         server_host_keys=[host_key],
-        authorized_client_keys=asyncssh.import_authorized_keys(authorized),
         process_factory=shell,
         encoding=None,
     )

@@ -16,7 +16,7 @@ from subprocess import PIPE
 import pytest
 
 from runcrate_iac.model.network import Machine
-from runcrate_iac.model.progress import Mark, Outcome
+from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.provision.job import Exit, Job, Line
 from tests.provision.conftest import Loopback
 
@@ -142,15 +142,31 @@ def test_a_closed_port_is_tried_again_politely(job: Callable[..., Job], loopback
     assert min(after - before for before, after in itertools.pairwise(tried)) >= 1
 
 
-def test_a_refused_login_ends_the_wait_at_once(loopback: Loopback, job: Callable[..., Job]) -> None:
-    """A key that is refused is not offered again, and the machine and user are named (G1)."""
+@pytest.mark.parametrize("step", [Step.JOIN, Step.SOFTWARE])
+def test_a_refused_login_ends_the_wait_at_once(loopback: Loopback, job: Callable[..., Job], step: Step) -> None:
+    """A node of the cluster that refuses a key is not offered it again, and machine and user are named (G1)."""
     started = time.monotonic()
-    code, lines, _ = work(job([loopback.server(), loopback.server(authorized=False)]), "probe.look")
+    code, lines, _ = work(job([loopback.server(), loopback.server(authorized=False)], step=step), "probe.look")
     assert code == Exit.NOT_CONNECTED
     assert time.monotonic() - started < 10
     (condition,) = outcome(lines).conditions
     assert (condition.node, condition.reason) == ("node-1", "LoginRefused")
     assert "user root" in condition.message
+
+
+@pytest.mark.parametrize(("refusals", "code"), [(2, Exit.CONVERGED), (9, Exit.NOT_CONNECTED)])
+def test_a_new_machine_may_get_its_key_after_its_sshd_is_up(
+    loopback: Loopback, job: Callable[..., Job], refusals: int, code: Exit
+) -> None:
+    """Where an agent of the cloud brings the key, refusals of the first minutes are told and waited for (C8, G1)."""
+    todo = job([loopback.server(), loopback.server(refusals=refusals)], step=Step.JOIN)
+    done, lines, log = work(todo.model_copy(update={"new": (0, 1)}), "--impatient", "probe.look")
+    assert done == code, log
+    said = "refuses the login of user root so far"
+    told = [line.event for line in lines if line.event and line.event.message.endswith(said)]
+    assert {event.node for event in told} == {"node-1"}
+    if code is not Exit.CONVERGED:
+        assert [(c.node, c.reason) for c in outcome(lines).conditions] == [("node-1", "LoginRefused")]
 
 
 def test_a_machine_that_is_refused_does_not_wait_for_the_others(
