@@ -21,7 +21,7 @@ from runcrate_iac.model.progress import RELEASES, Outcome, Step
 from runcrate_iac.provision import growth, journals
 from runcrate_iac.provision.alive import looker
 from runcrate_iac.provision.leave import leave
-from runcrate_iac.provision.step import perform
+from runcrate_iac.provision.step import informed, perform
 
 LEAVE = "leave"
 
@@ -59,6 +59,8 @@ def main() -> None:
 def _recorded(step: Step, document: StepInput) -> Outcome:
     feed, ledger = Feed(document.spec.name, step), Ledger()
     view = ledger.current(document.spec.name)
+    if view and step is Step.JOIN:
+        document = informed(document, view.spec)
     # Up to the common moment, and while workers are added, the machines have a deadline of their own (C8).
     starting = view is None or view.joined_at is None or view.growth is not None
     deadline = document.made.deadline.timestamp() if starting else None

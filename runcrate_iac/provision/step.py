@@ -24,6 +24,17 @@ def seconds(step: Step, spec: ClusterSpec) -> float:
     return spec.setup_timeout + MARGIN if step is Step.SETUP else SECONDS[step]
 
 
+def informed(document: StepInput, declared: ClusterSpec) -> StepInput:
+    """A join's document with the software that the cluster will have.
+
+    The join itself depends on Kubernetes only, so that it isn't run again for another software, and its document has no
+    other one; but what a machine does for others already is refused by the software that would take it over.
+    """
+    return document.model_copy(
+        update={"spec": document.spec.model_copy(update={"software": declared.software})},
+    )
+
+
 def perform(
     step: Step,
     document: StepInput,

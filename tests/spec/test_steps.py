@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 
 from runcrate_iac import steps
-from runcrate_iac.components.documents import repairs
+from runcrate_iac.components.documents import relevant, repairs
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow
 from runcrate_iac.ledger.view import Note
 from runcrate_iac.model.conditions import Condition, Status
+from runcrate_iac.model.documents import Made, StepInput
 from runcrate_iac.model.lifecycle import Happened, State
+from runcrate_iac.model.network import Machine
 from runcrate_iac.model.progress import Mark, Outcome, Step
-from runcrate_iac.model.spec import parse
+from runcrate_iac.model.spec import Software, parse
 from runcrate_iac.notify import refuse_unsendable
+from runcrate_iac.provision import __main__ as process
 
 LOST = Condition(
     type="Gpus",
@@ -52,6 +55,24 @@ def step(ledger: Ledger, which: Step, *conditions: Condition) -> State:
     view = ledger.current("demo")
     assert view is not None
     return view.state
+
+
+def test_a_join_knows_the_software_that_follows(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses machines that run such a software for others, though it is not run again for another one (C9)."""
+    given: list[StepInput] = []
+
+    def perform(which: Step, document: StepInput, *_: object, **__: object) -> Outcome:
+        given.append(document)
+        return Outcome(step=which, ok=False)
+
+    monkeypatch.setattr(process, "perform", perform)
+    view = ledger.current("demo")
+    assert view is not None
+    machines = tuple(Machine(index=i, id=f"m{i}", host=f"192.0.2.{i + 1}") for i in range(2))
+    made = Made(cluster_id="demo-1", deadline=view.deadline, price_per_hour=view.price_per_hour, machines=machines)
+    document = StepInput(spec=relevant(view.spec, Step.JOIN), made=made)
+    process._recorded(Step.JOIN, document)
+    assert (document.spec.software, given[0].spec.software) == (Software.NONE, Software.SLURM)
 
 
 def test_the_steps_in_order_lead_to_ready(ledger: Ledger) -> None:
