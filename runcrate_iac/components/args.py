@@ -18,7 +18,8 @@ class Machine(TypedDict):
     host_key: NotRequired[pulumi.Input[str]]
     """``type base64`` of its SSH host key; without it the key is pinned at first contact."""
     identity_file: NotRequired[pulumi.Input[str]]
-    """Path of the private key that logs in; without it, what your own ssh would offer."""
+    """Path of the private key that logs in; without it, what your own ssh would offer. One with a passphrase has to be
+    in your ssh-agent."""
     endpoint: NotRequired[pulumi.Input[str]]
     """The address at which the other machines reach it; default ``address``."""
     gpus_simulated: NotRequired[pulumi.Input[bool]]

@@ -9,7 +9,7 @@ from runcrate_iac.artifacts.store import refuse_unusable
 from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
-from runcrate_iac.machines import fleet, gone, growth, replace
+from runcrate_iac.machines import fleet, gone, growth, identity, replace
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
@@ -31,6 +31,7 @@ def prepare(job: MachinesJob, provider: Provider, ledger: Ledger, report: Report
     Raises as :func:`reserve` does for what can be seen before.
     """
     view = ledger.current(job.spec.name)
+    identity.refuse_unusable(job.given)
     if view is None:
         refuse_unsendable(job.spec)
         refuse_unusable(job.spec)
@@ -124,14 +125,14 @@ async def _bring_up(view: View, spec: ClusterSpec, provider: Provider, ledger: L
 
 def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservation:
     """The order for these machines, with the key of the cluster or pool of that name; ``deadline`` in epoch seconds."""
-    identity = cluster_key(spec.name)
+    key = cluster_key(spec.name)
     return Reservation(
         cluster_id=cluster_id,
         nodes=spec.nodes,
         machine=spec.machine,
         preload=preload(spec),
-        authorized_keys=(identity.with_suffix(".pub").read_text().strip(),),
-        identity_file=identity,
+        authorized_keys=(key.with_suffix(".pub").read_text().strip(),),
+        identity_file=key,
         deadline=deadline,
     )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import gevent
-from paramiko import AuthenticationException, BadHostKeyException, SSHException, Transport
-from pyinfra.api.exceptions import ConnectError
+from paramiko import Agent, AuthenticationException, BadHostKeyException, PKey, SSHException, Transport
+from pyinfra.api.exceptions import ConnectError, PyinfraError
 from pyinfra.api.host import Host
 
+from runcrate_iac.machines import identity
 from runcrate_iac.model.network import Node
 from runcrate_iac.provision import ssh
 
@@ -57,12 +59,29 @@ def connect(host: Host, node: Node, known_hosts: Path, waiting: Callable[[str], 
                 waiting(f"{refused.message} so far")
                 patience -= REFUSED_PAUSE
                 pause = REFUSED_PAUSE
+        except PyinfraError as error:
+            remedy = "look at `identity_file`; a key with a passphrase has to be in your ssh-agent (`ssh-add`)"
+            raise Refused("NoKey", f"this computer can't use the key of {node.name}: {error}", remedy) from None
         else:
             if not ssh.is_known(node, known_hosts.read_text()):
                 key = transport(host).get_remote_server_key()
                 ssh.pin(known_hosts, node, f"{key.get_name()} {key.get_base64()}")
             return
         gevent.sleep(pause)
+
+
+def agent_key(path: Path) -> PKey | None:
+    """The user's ssh-agent's own of a private key that has a passphrase; None where the file itself can be used.
+
+    Each with a connection of its own to the agent, where answers to several askers would be mixed up.
+    """
+    wanted = _locked(path)
+    return next((key for key in Agent().get_keys() if key.fingerprint == wanted), None) if wanted else None
+
+
+@cache
+def _locked(path: Path) -> str:
+    return identity.fingerprint(path) if identity.is_locked(path) else ""
 
 
 def transport(host: Host) -> Transport:
@@ -87,6 +106,12 @@ def _why(error: ConnectError, node: Node) -> str:
             "LoginRefused",
             f"{where} refuses the login of user {machine.user}",
             "check `user`, `identity_file` and the machine's authorized_keys; a refused key is not offered again (G1)",
+        )
+    if isinstance(cause, SSHException) and "No authentication methods" in str(cause):
+        raise Refused(
+            "NoKey",
+            f"this computer has no key to offer to {where}",
+            "give `identity_file`, or load the key into your ssh-agent (`ssh-add`)",
         )
     if isinstance(cause, SSHException) and "banner" in str(cause):
         return "no SSH banner"

@@ -205,7 +205,12 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
         "ssh_paramiko_connect_kwargs": {"banner_timeout": connect.BANNER, "auth_timeout": connect.SESSION},
     }
     if machine.identity_file:
-        connection["ssh_key"] = str(Path(machine.identity_file).expanduser())
+        path = Path(machine.identity_file).expanduser()
+        if key := connect.agent_key(path):
+            wanted = {"pkey": key, "key_filename": None, "allow_agent": False, "look_for_keys": False}
+            connection["ssh_paramiko_connect_kwargs"] |= wanted
+        else:
+            connection["ssh_key"] = str(path)
     return {
         "runcrate_spec": job.spec,
         "runcrate_plan": job.plan,
