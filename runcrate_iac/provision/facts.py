@@ -51,8 +51,6 @@ class Facts(Model):
     """Programs of the join's packages that are not installed yet."""
     joined: bool = False
     """It was a node before."""
-    uid: str = ""
-    """The number of the login user."""
     release: str = ""
     """The distribution release's codename in os-release(5): ``bookworm``, ``noble`` …"""
     system: str = "unknown"
@@ -62,6 +60,8 @@ class Facts(Model):
     """Bytes, as the kernel counts them (``MemTotal``)."""
     cpus: int = 0
     machine_id: str = ""
+    uid: str = ""
+    """The number of the login user."""
     host_keys: tuple[str, ...] = ()
     """``type base64`` of its SSH host keys."""
     container: bool = False
@@ -109,13 +109,13 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         apt="apt" in one,
         lacks=tuple(told["lacks"]),
         joined="joined" in one,
-        uid=one.get("uid", ""),
         release=one.get("release", ""),
         system=one.get("system", "unknown"),
         architecture=one.get("architecture", ""),
         memory=int(one.get("memory", "0")) * 1024,
         cpus=_count(one.get("cpus", "")),
         machine_id=one.get("machine-id", ""),
+        uid=one.get("uid", ""),
         host_keys=tuple(told["host"]),
         container="container" in one,
         wireguard=one.get("wireguard", ""),
