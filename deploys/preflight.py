@@ -14,7 +14,7 @@ from pyinfra.operations import python
 from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.kubernetes import networks
 from runcrate_iac.model.storage import has_shared_folder
-from runcrate_iac.provision import clock
+from runcrate_iac.provision import clock, membership
 from runcrate_iac.provision.context import Context, cluster
 from runcrate_iac.provision.facts import Facts, parse
 from runcrate_iac.provision.findings import found, waiting
@@ -60,7 +60,8 @@ def _compare(here: Context) -> None:
         found(news)
         waiting(here.node.name, news.message)
     if not _refusals:
-        _refusals.append(refusals(here.plan, here.spec, _facts, here.trusted))
+        others = membership.refusals(here.plan, _facts, here.membership) if here.membership else ()
+        _refusals.append([*others, *refusals(here.plan, here.spec, _facts, here.trusted)])
     wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)

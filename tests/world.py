@@ -70,9 +70,9 @@ class World:
         """The cluster as a resource declares it."""
         return MachinesJob(spec=self.view.spec, owner="o/p/s", resource=resource)
 
-    def given(self, machines: Sequence[Machine]) -> Made:
+    def given(self, machines: Sequence[Machine], name: str = "own") -> Made:
         """The machines step of another cluster, of the user's own machines."""
-        spec = parse({"name": "own", "nodes": len(machines), "provider": "given"})
+        spec = parse({"name": name, "nodes": len(machines), "provider": "given"})
         job = MachinesJob(spec=spec, owner="o/p/s", given=tuple(machines))
         return self.clock.run(step.reserve(job, GivenProvider(machines), self.ledger, quiet))
 

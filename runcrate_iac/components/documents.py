@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
+from runcrate_iac.machines.given import refuse_taken
 from runcrate_iac.machines.pool import refuse_shrinking
 from runcrate_iac.machines.step import refuse_change, refuse_rename
 from runcrate_iac.model.base import Count, Model
@@ -140,11 +141,13 @@ def machines_document(
     view = ledger.current(spec.name)
     if view is not None and view.owner == owner:
         refuse_change(view, spec, owner)
+    machines = given_machines(f"Cluster {spec.name}", given or ())
+    refuse_taken(spec.name, machines, ledger)
     job = MachinesJob(
         spec=spec,
         owner=owner,
         resource=resource or "",
-        given=given_machines(f"Cluster {spec.name}", given or ()),
+        given=machines,
         repairs=repairs(spec.name, owner, Step.MACHINES),
     )
     if view is None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from runcrate_iac.errors import Refused
+from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines.provider import Reservation
-from runcrate_iac.model.network import Machine
+from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import JOIN_SECONDS, SLOW_JOIN_SECONDS, Offer
 from runcrate_iac.model.progress import Report
 from runcrate_iac.model.spec import Kind, MachineSpec
@@ -36,6 +39,32 @@ class GivenProvider:
 
     async def delete(self, machine: Machine, report: Report) -> None:
         """Leave it to the resource that made it."""
+
+
+def refuse_taken(name: str, machines: Sequence[Machine], ledger: Ledger) -> None:
+    """Raise :class:`Refused` where one of these is a node of another living cluster than ``name`` (C7).
+
+    Told by the ledger, before anything is made; of what it doesn't know, the machine itself tells when it is to join.
+    """
+    for other in ledger.clusters() if machines else ():
+        view = None
+        with suppress(Refused):  # events of a newer version
+            view = ledger.current(other) if other != name else None
+        if view is None:
+            continue
+        for node in view.all_machines:
+            if any(is_one(machine, node) for machine in machines):
+                raise Refused(
+                    f"{node.host}:{node.port} is {node_name(node.index)} of {other}, which is {view.state}",
+                    f"give {name} another machine, or end that cluster first: runcrate-iac down {other}",
+                )
+
+
+def is_one(machine: Machine, other: Machine) -> bool:
+    """Whether both are one machine: they have one address, which another machine may have by now with its own key."""
+    keys = [(one.host_key or "").split()[:2] for one in (machine, other)]
+    differ = keys[0] != keys[1] and keys[0][:1] == keys[1][:1]
+    return (machine.host, machine.port) == (other.host, other.port) and not differ
 
 
 def as_given(machine: MachineSpec, nodes: int, *, gpus_simulated: bool = False) -> Offer:

@@ -10,7 +10,7 @@ from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import fleet, gone, growth, identity, replace
-from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.given import GivenProvider, refuse_taken
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model import growth as rules
@@ -53,6 +53,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     spec = job.spec
     refuse_unsendable(spec)
     refuse_unusable(spec)
+    refuse_taken(spec.name, job.given, ledger)
     view = ledger.current(spec.name)
     if view is not None:
         refuse_change(view, spec, job.owner)

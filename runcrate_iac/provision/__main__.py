@@ -67,10 +67,13 @@ def _recorded(step: Step, document: StepInput) -> Outcome:
     new = growth.newcomers(view, document.made.machines) if view else ()
     dead = looker(step, view, feed.report) if view else list
     given = view is not None and view.spec.provider == GivenProvider.name
+    member = growth.membership(view, ledger) if view else None
 
     def work() -> Outcome:
         now = time.time()
-        return perform(step, document, now, feed.emit, deadline=deadline, new=new, given=given, dead=dead)
+        return perform(
+            step, document, now, feed.emit, deadline=deadline, new=new, given=given, membership=member, dead=dead
+        )
 
     outcome = steps.record(ledger, document.spec.name, step, work, feed)
     if outcome.ok and step is Step.JOIN:

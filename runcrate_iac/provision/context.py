@@ -8,6 +8,7 @@ from pyinfra import host
 
 from runcrate_iac.model.network import NetworkPlan, Node
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.provision.membership import Membership
 
 
 class Context(NamedTuple):
@@ -20,6 +21,8 @@ class Context(NamedTuple):
     """The plan with those nodes only that this run is connected to; a check goes on without the others."""
     new: frozenset[int] = frozenset()
     """The nodes that are not part of the cluster yet, by index; the others are, and are in the right."""
+    membership: Membership | None = None
+    """The cluster as its machines know it; None where nobody has given it an id."""
 
     @property
     def trusted(self) -> frozenset[int]:
@@ -37,11 +40,12 @@ def cluster() -> Context:
     """The cluster of the current host.
 
     Reads host data ``runcrate_spec`` and ``runcrate_plan`` (the two models, or their documents) and ``runcrate_index``;
-    an inventory for the pyinfra command line carries the same three. And ``runcrate_new``, where there is any.
+    an inventory for the pyinfra command line carries the same three. And ``runcrate_new`` and ``runcrate_membership``,
+    where there is any.
     """
     plan = NetworkPlan.model_validate(host.data.runcrate_plan)
     spec = ClusterSpec.model_validate(host.data.runcrate_spec)
     connected = {one.name for one in host.state.activated_hosts}
     present = plan.model_copy(update={"nodes": tuple(node for node in plan.nodes if node.name in connected)})
     new = frozenset(host.data.get("runcrate_new") or ())
-    return Context(spec, plan, plan.nodes[host.data.runcrate_index], present, new)
+    return Context(spec, plan, plan.nodes[host.data.runcrate_index], present, new, host.data.get("runcrate_membership"))

@@ -51,6 +51,8 @@ class Facts(Model):
     """Programs of the join's packages that are not installed yet."""
     joined: bool = False
     """It was a node before."""
+    cluster: str = ""
+    """The id of the cluster that it is in by its own word; only machines that no provider ends have one."""
     release: str = ""
     """The distribution release's codename in os-release(5): ``bookworm``, ``noble`` …"""
     system: str = "unknown"
@@ -109,6 +111,7 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         apt="apt" in one,
         lacks=tuple(told["lacks"]),
         joined="joined" in one,
+        cluster=one.get("cluster", ""),
         release=one.get("release", ""),
         system=one.get("system", "unknown"),
         architecture=one.get("architecture", ""),

@@ -20,6 +20,7 @@ from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Outcome, Step
 from runcrate_iac.provision.alive import looker
 from runcrate_iac.provision.leave import leave
+from runcrate_iac.provision.membership import Membership
 from runcrate_iac.provision.step import perform
 
 PART_SECONDS = 120.0
@@ -29,6 +30,12 @@ PART_SECONDS = 120.0
 def newcomers(view: View, joining: Collection[Machine]) -> frozenset[int]:
     """Which of the machines are not part of the cluster yet, by index: all where it never joined."""
     return frozenset(machine.index for machine in joining if machine.id not in view.joined)
+
+
+def membership(view: View, ledger: Ledger) -> Membership:
+    """The cluster as its machines may know it."""
+    ids = {entry.cluster_id for entry in ledger.entries(view.name)}
+    return Membership(cluster_id=view.cluster_id, ended=tuple(sorted(ids - {view.cluster_id})))
 
 
 def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> None:
@@ -74,7 +81,8 @@ def take_back(view: View, ledger: Ledger, feed: Feed, *, reason: str, touched: b
 
     def join() -> Outcome:
         now = time.time()
-        return perform(Step.JOIN, document, now, feed.emit, deadline=now + PART_SECONDS, dead=dead)
+        member = membership(after, ledger)
+        return perform(Step.JOIN, document, now, feed.emit, deadline=now + PART_SECONDS, membership=member, dead=dead)
 
     steps.record(ledger, name, Step.JOIN, join, Feed(name, Step.JOIN))
     return ledger.latest(name) or after

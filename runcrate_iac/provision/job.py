@@ -12,6 +12,7 @@ from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import NetworkPlan
 from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.provision.membership import Membership
 
 
 class Job(Model):
@@ -30,6 +31,8 @@ class Job(Model):
     """The text of the user's set-up script, for that step."""
     new: tuple[int, ...] = ()
     """The nodes that are not part of the cluster yet, by index: all at its first join, later those that are added."""
+    membership: Membership | None = None
+    """The cluster as its machines know it, where they are to be asked."""
     absent: tuple[str, ...] = ()
     """Nodes whose machines are known to be dead: a check leaves them out."""
     arm: bool = False

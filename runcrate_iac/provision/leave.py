@@ -21,7 +21,8 @@ _CONNECT = 15
 _PAUSE = 5.0
 _NO_SESSION = 255
 """ssh's exit code where it is not the command that failed (ssh(1))."""
-_LEAVE = "/usr/local/lib/runcrate/leave"
+LEAVE = "/usr/local/lib/runcrate/leave"
+"""The script on a node, which root may run by hand too."""
 
 
 def leave(
@@ -44,7 +45,7 @@ def leave(
         elif not (problem := _problem(node, config, cluster_id)):
             report("is as it was before the join", node.name)
             return True
-        report(f"not left: {problem}; if it was joined, run `sudo {_LEAVE}` on {node.machine.host}", node.name)
+        report(f"not left: {problem}; if it was joined, run `sudo {LEAVE}` on {node.machine.host}", node.name)
         return False
 
     nodes = plan.nodes[first:]
@@ -58,7 +59,7 @@ def _problem(node: Node, config: Path, cluster_id: str) -> str:
     shell = "sh -s" if node.machine.user == "root" else "sudo -n sh -s"
     options = ["BatchMode=yes", f"ConnectTimeout={_CONNECT}", "ConnectionAttempts=1"]
     command = ["ssh", "-F", str(config), *(word for option in options for word in ("-o", option)), node.name, shell]
-    script = f"[ ! -x {_LEAVE} ] || exec {_LEAVE} {shlex.quote(cluster_id)}\n"
+    script = f"[ ! -x {LEAVE} ] || exec {LEAVE} {shlex.quote(cluster_id)}\n"
     until = time.monotonic() + SECONDS
     for last in (False, True):
         try:

@@ -218,6 +218,7 @@ def _data(job: Job, node: Node, known_hosts: str) -> dict[str, Any]:
         "runcrate_cluster_id": job.cluster_id,
         "runcrate_script": job.script,
         "runcrate_new": job.new,
+        "runcrate_membership": job.membership,
         "runcrate_lease": job.deadline if job.arm and node.index in job.new else None,
         "_sudo": machine.user != "root",
         **connection,

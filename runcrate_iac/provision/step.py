@@ -11,6 +11,7 @@ from runcrate_iac.model.progress import Event, Outcome, Step
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import run, ssh
 from runcrate_iac.provision.job import Job
+from runcrate_iac.provision.membership import Membership
 from runcrate_iac.provision.waits import TYPES
 
 SECONDS = {Step.JOIN: 25 * 60.0, Step.STORAGE: 15 * 60.0, Step.SOFTWARE: 45 * 60.0, Step.CHECK: 10 * 60.0}
@@ -44,14 +45,16 @@ def perform(
     deadline: float | None = None,
     new: Collection[int] = (),
     given: bool = False,
+    membership: Membership | None = None,
     dead: Callable[[], list[Condition]] = list,
 ) -> Outcome:
     """Run the step's deploys on all nodes and return how it ended; ``now`` in seconds since the epoch.
 
     ``deadline`` (seconds since the epoch): default what :data:`SECONDS` gives the step. ``new``: the nodes, by index,
     that are not part of the cluster yet. ``given``: the machines are the user's own, which have no lease but the one
-    that their first join arms. ``dead`` is asked every few seconds which machines do not run any more, which ends the
-    step; a check asks it once, and looks at the other machines.
+    that their first join arms. ``membership``: the cluster as its machines know it, which a join asks them. ``dead`` is
+    asked every few seconds which machines do not run any more, which ends the step; a check asks it once, and looks at
+    the other machines.
     """
     try:
         plan = network.plan(document.made.machines)
@@ -67,6 +70,7 @@ def perform(
         deadline=deadline or now + seconds(step, document.spec),
         script=document.script,
         new=tuple(sorted(new)),
+        membership=membership,
         arm=given and step is Step.JOIN and bool(new),
         absent=tuple(condition.node for condition in lost if condition.node),
     )

@@ -1,0 +1,90 @@
+"""Machines of the user's own: which cluster has them, by the ledger and by their own word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runcrate_iac.components import documents
+from runcrate_iac.errors import Refused
+from runcrate_iac.machines import step
+from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.model.network import Machine
+from runcrate_iac.provision import membership
+from runcrate_iac.provision.facts import parse
+from runcrate_iac.provision.membership import Membership
+from tests.clock import Clock
+from tests.spec.test_preflight import machine, network
+from tests.world import World, quiet
+
+GIVEN = [
+    Machine(index=index, id=f"192.0.2.{index}:22", host=f"192.0.2.{index}", host_key=f"ssh-ed25519 K{index}")
+    for index in range(4)
+]
+
+
+def listed(*machines: Machine) -> list[Machine]:
+    """These machines in this order."""
+    return [machine.model_copy(update={"index": index}) for index, machine in enumerate(machines)]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A computer of its own."""
+    monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
+    with closing(Clock()) as ticking:
+        found = World(tmp_path, ticking)
+        yield found
+        found.ledger.close()
+
+
+def test_a_machine_of_another_living_cluster_is_refused(world: World) -> None:
+    """Nothing is recorded of a cluster that wants another one's machine; a preview says so too (C7)."""
+    world.given(GIVEN[:2], "first")
+    wanted = listed(*GIVEN[1:3])
+    with pytest.raises(Refused, match=r"192\.0\.2\.1:22 is node-1 of first, which is provisioning"):
+        world.given(wanted, "second")
+    assert world.ledger.latest("second") is None
+    args: list[Mapping[str, Any]] = [{"address": one.host, "host_key": one.host_key} for one in wanted]
+    spec = documents.spec_of("second", {"machines": args})
+    with pytest.raises(Refused, match="node-1 of first"):
+        documents.machines_document(spec, "o/p/s", args)
+
+
+def test_a_machine_is_free_when_its_cluster_has_ended(world: World) -> None:
+    """One cluster after another may have the same machines, or another machine at the same address."""
+    world.given(GIVEN[:2], "first")
+    other = GIVEN[1].model_copy(update={"host_key": "ssh-ed25519 other"})
+    assert len(world.given(listed(other, GIVEN[2]), "second").machines) == 2
+    view = world.ledger.current("first")
+    assert view
+    world.clock.run(step.release(view, GivenProvider(), world.ledger, quiet))
+    assert len(world.given(GIVEN[:2], "third").machines) == 2
+
+
+def refused(wanted: Membership, *told: dict[str, Any]) -> list[tuple[str | None, str]]:
+    """Node and reason of what keeps machines out that say this of themselves."""
+    facts = {index: machine(index, **fields) for index, fields in enumerate(told)}
+    found = list(membership.refusals(network(len(told)), facts, wanted))
+    assert all(condition.remedy for condition in found)
+    return [(condition.node, condition.reason) for condition in found]
+
+
+def test_a_machine_says_which_cluster_it_is_in() -> None:
+    """Its word is a fact of the preflight; a machine that was never joined, or not by a lease, says nothing."""
+    (facts, none) = (parse(["time 0", *lines], now=0.0) for lines in (["cluster demo-1234"], []))
+    assert facts
+    assert none
+    assert (facts.cluster, none.cluster) == ("demo-1234", "")
+
+
+def test_a_machine_that_is_in_another_cluster_by_its_own_word_is_refused() -> None:
+    """Another computer's cluster is not known here: the machine itself tells of it, before it is touched (C7)."""
+    wanted = Membership(cluster_id="demo-2", ended=("demo-1",))
+    free: list[dict[str, Any]] = [{}, {"cluster": "demo-2"}, {"cluster": "demo-1"}]
+    assert refused(wanted, *free) == []
+    assert refused(wanted, *free, {"cluster": "lab-7", "joined": True}) == [("node-3", "InAnotherCluster")]
