@@ -35,7 +35,12 @@ def newcomers(view: View, joining: Collection[Machine]) -> frozenset[int]:
 def membership(view: View, ledger: Ledger) -> Membership:
     """The cluster as its machines may know it."""
     ids = {entry.cluster_id for entry in ledger.entries(view.name)}
-    return Membership(cluster_id=view.cluster_id, ended=tuple(sorted(ids - {view.cluster_id})))
+    own = view.joined_at is not None and view.spec.provider == GivenProvider.name
+    return Membership(
+        cluster_id=view.cluster_id,
+        ended=tuple(sorted(ids - {view.cluster_id})),
+        settled=view.spec.nodes if own else 0,
+    )
 
 
 def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> None:

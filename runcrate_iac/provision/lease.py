@@ -18,6 +18,7 @@ def armed(here: Context, cluster_id: str, deadline: float | None) -> str:
     """The shell text that from now on records what is there before a change, and undoes all of it after the deadline.
 
     ``deadline`` in seconds since the epoch; without one the node is part of the cluster already, and nothing is done.
+    Nor is it on a machine of a cluster that is up which has another address by now: that lease would end its part.
     """
     if deadline is None:
         return ""
@@ -29,4 +30,7 @@ def armed(here: Context, cluster_id: str, deadline: float | None) -> str:
         File(f"{_UNITS}/runcrate-leave.service", render("lease/runcrate-leave.service")),
         File(f"{_UNITS}/runcrate-leave.timer", render("lease/runcrate-leave.timer.j2", seconds=seconds)),
     ]
-    return files(*wanted) + render("lease/arm.sh.j2")
+    text = files(*wanted) + render("lease/arm.sh.j2")
+    if here.membership is None or here.node.index >= here.membership.settled:
+        return text
+    return f"{render('lease/member.sh.j2', cluster_id=cluster_id)}is_member || {{\n{text}}}\n"

@@ -17,6 +17,8 @@ class Membership(Model):
     cluster_id: str
     ended: tuple[str, ...] = ()
     """The ids of earlier clusters of its name: a machine that still carries one is free."""
+    settled: int = 0
+    """How many nodes are part of it since an earlier join, where their machines are the user's own: the first ones."""
 
 
 def refusals(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) -> Iterator[Condition]:

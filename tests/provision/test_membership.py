@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from runcrate_iac.model.spec import ClusterSpec
+from runcrate_iac.provision import lease
+from runcrate_iac.provision.context import Context
 from runcrate_iac.provision.facts import Facts, parse
+from runcrate_iac.provision.membership import Membership
 from runcrate_iac.render import render
 from tests.provision.test_leave import Here, network
 
@@ -16,6 +21,15 @@ from tests.provision.test_leave import Here, network
 def here(tmp_path: Path) -> Here:
     """A machine that has joined the cluster t-1 as node-1."""
     return Here(tmp_path)
+
+
+def armed(here: Here, settled: int) -> bool:
+    """Whether the join of t-1 arms a lease here, which has so many nodes already."""
+    nodes = network()
+    joining = Membership(cluster_id="t-1", settled=settled)
+    spec = ClusterSpec(name="t", nodes=2)
+    here.shell(lease.armed(Context(spec, nodes, nodes.nodes[1], nodes, membership=joining), "t-1", time.time() + 60))
+    return (here.root / "etc/systemd/system/timers.target.wants/runcrate-leave.timer").is_symlink()
 
 
 def look(here: Here) -> Facts:
@@ -33,3 +47,22 @@ def test_the_preflight_hears_it_until_the_machine_leaves(here: Here) -> None:
     here.join()
     assert here.leave("t-1").returncode == 0
     assert look(here).cluster == ""
+
+
+def test_no_lease_is_armed_on_a_node_that_changed_its_address(here: Here) -> None:
+    """A join that fails for another reason would leave it, and it would end the node and its jobs (C8, X2)."""
+    assert not armed(here, settled=2)
+    assert not (here.root / "systemctl").exists()
+
+
+@pytest.mark.parametrize(
+    ("settled", "cluster", "leaving"), [(0, "t-1", False), (1, "t-1", False), (2, "t-0", False), (2, "t-1", True)]
+)
+def test_a_lease_is_armed_on_every_other_new_machine(here: Here, settled: int, cluster: str, leaving: bool) -> None:
+    """One of a cluster not joined yet, that is added, that was in an earlier one, or whose leaving broke off (X2)."""
+    here.file("/var/lib/runcrate/cluster").write_text(f"{cluster}\n")
+    if leaving:
+        here.file("/run/runcrate-leaving").touch()
+    assert armed(here, settled)
+    assert look(here).cluster == "t-1"
+    assert "start runcrate-leave.timer" in (here.root / "systemctl").read_text()
