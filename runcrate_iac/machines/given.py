@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from runcrate_iac.errors import Refused
 from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.ledger.view import View
 from runcrate_iac.machines.provider import Reservation
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.offer import JOIN_SECONDS, SLOW_JOIN_SECONDS, Offer
@@ -58,6 +59,25 @@ def refuse_taken(name: str, machines: Sequence[Machine], ledger: Ledger) -> None
                     f"{node.host}:{node.port} is {node_name(node.index)} of {other}, which is {view.state}",
                     f"give {name} another machine, or end that cluster first: runcrate-iac down {other}",
                 )
+
+
+def refuse_moved(view: View, machines: Sequence[Machine]) -> None:
+    """Raise :class:`Refused` where one of these is another node of the cluster, which is up (C7)."""
+    if view.joined_at is None or not machines:
+        return
+    nodes = [node for node in view.machines if node.id in view.joined]
+    moved = [
+        f"{node.host}:{node.port} is {node_name(node.index)}, and would be {node_name(machine.index)}"
+        for node in nodes
+        for machine in machines
+        if machine.index != node.index and is_one(machine, node)
+    ]
+    if moved:
+        raise Refused(
+            f"{view.name}: the machines that are up have another order:\n  " + "\n  ".join(moved),
+            "keep their order: workers are added at the end of `machines`, and another machine takes the place of its"
+            " predecessor",
+        )
 
 
 def is_one(machine: Machine, other: Machine) -> bool:

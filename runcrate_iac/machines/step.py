@@ -10,7 +10,7 @@ from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import fleet, gone, growth, identity, replace
-from runcrate_iac.machines.given import GivenProvider, refuse_taken
+from runcrate_iac.machines.given import GivenProvider, refuse_moved, refuse_taken
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model import growth as rules
@@ -57,6 +57,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     view = ledger.current(spec.name)
     if view is not None:
         refuse_change(view, spec, job.owner)
+        refuse_moved(view, job.given)
         if view.missed(ledger.now()):
             await give_up(view, provider, ledger, report, reason=too_late(view))
             forget(view.name)

@@ -53,6 +53,10 @@ class Facts(Model):
     """It was a node before."""
     cluster: str = ""
     """The id of the cluster that it is in by its own word; only machines that no provider ends have one."""
+    node: str = ""
+    """Which of that cluster's nodes it is by its own word, where it tells."""
+    leased: bool = False
+    """It will leave that cluster, unless a join is complete before."""
     release: str = ""
     """The distribution release's codename in os-release(5): ``bookworm``, ``noble`` …"""
     system: str = "unknown"
@@ -111,7 +115,9 @@ def parse(lines: Sequence[str], now: float, networks: Sequence[IPv4Network] = (P
         apt="apt" in one,
         lacks=tuple(told["lacks"]),
         joined="joined" in one,
-        cluster=one.get("cluster", ""),
+        cluster=one.get("cluster", "").partition(" ")[0],
+        node=one.get("cluster", "").partition(" ")[2],
+        leased="leased" in one,
         release=one.get("release", ""),
         system=one.get("system", "unknown"),
         architecture=one.get("architecture", ""),

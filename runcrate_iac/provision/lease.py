@@ -26,7 +26,7 @@ def armed(here: Context, cluster_id: str, deadline: float | None) -> str:
     leave = render("lease/leave.sh.j2", plan=here.plan, node=here.node, pod_network=POD_NETWORK)
     wanted = [
         File("/usr/local/lib/runcrate/leave", leave, mode="755"),
-        File("/var/lib/runcrate/cluster", f"{cluster_id}\n"),
+        File("/var/lib/runcrate/cluster", f"{cluster_id}\n{here.node.name}\n"),
         File(f"{_UNITS}/runcrate-leave.service", render("lease/runcrate-leave.service")),
         File(f"{_UNITS}/runcrate-leave.timer", render("lease/runcrate-leave.timer.j2", seconds=seconds)),
     ]

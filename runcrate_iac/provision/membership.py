@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.conditions import Condition, not_joined
-from runcrate_iac.model.network import NetworkPlan, Node
+from runcrate_iac.model.network import NetworkPlan, Node, node_name
 from runcrate_iac.provision.facts import Facts
 from runcrate_iac.provision.leave import LEAVE
 
@@ -22,10 +22,25 @@ class Membership(Model):
 
 
 def refusals(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) -> Iterator[Condition]:
-    """The machines that another cluster has."""
+    """The machines that another cluster has, or that are another node of this one than they are given as."""
     for node in plan.nodes:
-        if (theirs := facts[node.index].cluster) and theirs not in (wanted.cluster_id, *wanted.ended):
-            yield _in_another(node, theirs)
+        told = facts[node.index]
+        if told.cluster and told.cluster not in (wanted.cluster_id, *wanted.ended):
+            yield _in_another(node, told.cluster)
+        elif node.index == 0 and wanted.settled and _is_stranger(told, wanted):
+            yield _other_head(node)
+        elif told.cluster == wanted.cluster_id and _is_settled(told, wanted) and told.node != node.name:
+            yield _other_node(node, told.node)
+
+
+def _is_stranger(told: Facts, wanted: Membership) -> bool:
+    """Whether it is no machine of this cluster. One whose word the login user may not read is not judged."""
+    return told.cluster != wanted.cluster_id and not (told.joined and not told.cluster)
+
+
+def _is_settled(told: Facts, wanted: Membership) -> bool:
+    """Whether it is a node that joined before, and not one that was to be added and leaves again."""
+    return not told.leased and told.node in [node_name(index) for index in range(wanted.settled)]
 
 
 def _in_another(node: Node, cluster_id: str) -> Condition:
@@ -36,4 +51,23 @@ def _in_another(node: Node, cluster_id: str) -> Condition:
         f"{node.machine.host} is a node of the cluster {cluster_id:.80}",
         f"use another machine, or end that cluster (`runcrate-iac down {name:.80}` where it was made); "
         f"where it has ended without this machine, run `sudo {LEAVE}` on it",
+    )
+
+
+def _other_head(node: Node) -> Condition:
+    return not_joined(
+        node.name,
+        "OtherHead",
+        f"{node.machine.host} is not the machine that is {node.name}, and what the head has on its disk would be lost",
+        "give the head's machine as the first of `machines`; where it is gone for good, end the cluster"
+        " (`pulumi destroy`) and bring it up again",
+    )
+
+
+def _other_node(node: Node, other: str) -> Condition:
+    return not_joined(
+        node.name,
+        "OtherNode",
+        f"{node.machine.host} is {other} of this cluster, and is given as {node.name}",
+        "keep the order of `machines`: workers are added at its end",
     )

@@ -6,6 +6,8 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +84,34 @@ def test_what_a_killed_growth_left_is_cleared(own: Own) -> None:
     until(lambda: own.shell(2, "ls -d /var/lib/runcrate 2> /dev/null || :") == "", "the end of the third's lease")
     assert changes([before], [own.shell(2, LOOK)]) == []
     own.shell(2, "nft delete table inet silent")
+
+
+def test_another_computers_cluster_takes_no_node_away(own: Own, tmp_path: Path) -> None:
+    """A cluster that wants one of the two is refused by that machine's word; it and the third are not touched (C7)."""
+    before = own.shell(2, LOOK)
+    other = replace(own, name="other", computer=Computer(tmp_path / "home"), given=[own.given[2], own.given[1]])
+    step = other.start("provision", Step.JOIN, other.reserve(SECONDS)(Step.JOIN))
+    step.communicate(timeout=300)
+    assert step.returncode == 3
+    assert f"is a node of the cluster {view(own).cluster_id}" in other.news()
+    as_before(own)
+    assert changes([before], [own.shell(2, LOOK)]) == []
+
+
+def test_the_head_is_not_exchanged_for_another_machine(own: Own) -> None:
+    """The third in the head's place is refused and not touched; with the head's own machine all is well again (C19)."""
+    before = own.shell(2, LOOK)
+    exchanged = replace(own, given=[own.given[2], own.given[1]])
+    step = own.start("provision", Step.JOIN, exchanged.again(2, SECONDS)(Step.JOIN))
+    step.communicate(timeout=300)
+    assert step.returncode == 3
+    assert "is not the machine that is node-0" in own.news()
+    assert changes([before], [own.shell(2, LOOK)]) == []
+    own.shell(1, "ping -c 1 -W 5 node-0")
+    document = own.again(2, SECONDS)
+    for well in (Step.JOIN, Step.STORAGE, Step.CHECK):
+        own.run("provision", well, document(well))
+    as_before(own)
 
 
 def test_a_third_is_taken_in(own: Own) -> None:

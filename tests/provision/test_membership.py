@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runcrate_iac.model.spec import ClusterSpec
-from runcrate_iac.provision import lease
+from runcrate_iac.provision import lease, leave
 from runcrate_iac.provision.context import Context
 from runcrate_iac.provision.facts import Facts, parse
 from runcrate_iac.provision.membership import Membership
@@ -43,9 +43,16 @@ def look(here: Here) -> Facts:
 
 def test_the_preflight_hears_it_until_the_machine_leaves(here: Here) -> None:
     """The join's own file tells it to any login user, and one that has left is in no cluster any more (C7)."""
-    assert look(here).cluster == "t-1"
+    assert not armed(here, settled=2)
+    before = look(here)
+    assert armed(here, settled=0)
     here.join()
+    told = look(here)
     assert here.leave("t-1").returncode == 0
+    assert [(one.cluster, one.node, one.leased) for one in (before, told)] == [
+        ("t-1", "", False),
+        ("t-1", "node-1", True),
+    ]
     assert look(here).cluster == ""
 
 
@@ -66,3 +73,13 @@ def test_a_lease_is_armed_on_every_other_new_machine(here: Here, settled: int, c
     assert armed(here, settled)
     assert look(here).cluster == "t-1"
     assert "start runcrate-leave.timer" in (here.root / "systemctl").read_text()
+
+
+@pytest.mark.parametrize(("staying", "leaves"), [(["node-0", "node-1"], False), (["node-0"], True), ([], True)])
+def test_workers_that_are_taken_back_are_no_nodes_of_the_cluster(here: Here, staying: list[str], leaves: bool) -> None:
+    """The undoing of a growth leaves a machine alone that says it is one of the nodes that stay (C8)."""
+    here.file("/var/lib/runcrate/cluster").write_text("t-1\nnode-1\n")
+    here.leaves.chmod(0o755)
+    done = subprocess.run(["sh", "-s"], input=here.moved(leave._script("t-1", staying)), text=True, check=False)
+    assert done.returncode == (0 if leaves else 1)
+    assert look(here).cluster == ("" if leaves else "t-1")

@@ -13,6 +13,7 @@ from runcrate_iac.components import documents
 from runcrate_iac.errors import Refused
 from runcrate_iac.machines import step
 from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
 from runcrate_iac.provision import membership
 from runcrate_iac.provision.facts import parse
@@ -76,10 +77,13 @@ def refused(wanted: Membership, *told: dict[str, Any]) -> list[tuple[str | None,
 
 def test_a_machine_says_which_cluster_it_is_in() -> None:
     """Its word is a fact of the preflight; a machine that was never joined, or not by a lease, says nothing."""
-    (facts, none) = (parse(["time 0", *lines], now=0.0) for lines in (["cluster demo-1234"], []))
-    assert facts
-    assert none
-    assert (facts.cluster, none.cluster) == ("demo-1234", "")
+    told = (["cluster demo-1234 node-1", "leased yes"], ["cluster demo-1234 "], [])
+    found = [parse(["time 0", *lines], now=0.0) for lines in told]
+    assert [(facts.cluster, facts.node, facts.leased) for facts in found if facts] == [
+        ("demo-1234", "node-1", True),
+        ("demo-1234", "", False),
+        ("", "", False),
+    ]
 
 
 def test_a_machine_that_is_in_another_cluster_by_its_own_word_is_refused() -> None:
@@ -88,3 +92,57 @@ def test_a_machine_that_is_in_another_cluster_by_its_own_word_is_refused() -> No
     free: list[dict[str, Any]] = [{}, {"cluster": "demo-2"}, {"cluster": "demo-1"}]
     assert refused(wanted, *free) == []
     assert refused(wanted, *free, {"cluster": "lab-7", "joined": True}) == [("node-3", "InAnotherCluster")]
+
+
+def member(node: str, **fields: Any) -> dict[str, Any]:
+    """A machine that says it is this node of the cluster that is up."""
+    return {"cluster": "demo-2", "node": node, "joined": True, **fields}
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_order_of_machines_that_are_up_is_kept(world: World, index: int) -> None:
+    """A list that is shifted is refused before anything is done, in a preview too; what is up is not touched (C7)."""
+    up(world)
+    before = world.ledger.entries("own")
+    shifted = list(GIVEN[:2])
+    shifted.insert(index, GIVEN[2])
+    args: list[Mapping[str, Any]] = [{"address": one.host, "host_key": one.host_key} for one in shifted]
+    with pytest.raises(Refused, match=r"192\.0\.2\.1:22 is node-1, and would be node-2"):
+        world.given(listed(*shifted))
+    spec = documents.spec_of("own", {"machines": args})
+    with pytest.raises(Refused, match="is node-1, and would be node-2"):
+        documents.machines_document(spec, "o/p/s", args)
+    assert world.ledger.entries("own") == before
+
+
+def up(world: World) -> None:
+    """A cluster of the first two machines is up."""
+    world.ledger.record("own", world.given(GIVEN[:2]).cluster_id, Happened.JOINED_BARE)
+
+
+def test_another_machine_may_take_the_place_of_a_worker(world: World) -> None:
+    """Its predecessor is no node any more; one that never joined may come anywhere later (X5)."""
+    up(world)
+    assert world.given(listed(GIVEN[0], GIVEN[2])).machines[1].host == "192.0.2.2"
+    assert len(world.given(listed(GIVEN[0], GIVEN[1], GIVEN[2])).machines) == 3
+
+
+def test_the_head_of_a_cluster_that_is_up_stays_the_same_machine() -> None:
+    """Another machine in its place is refused, whatever the software; a new address of the same one is none (C19)."""
+    wanted = Membership(cluster_id="demo-2", ended=("demo-1",), settled=2)
+    worker = member("node-1")
+    for stranger in ({}, {"cluster": "demo-1"}, {"cluster": "demo-1", "joined": True}):
+        assert refused(wanted, stranger, worker) == [("node-0", "OtherHead")]
+        assert refused(wanted.model_copy(update={"settled": 0}), stranger, worker) == []
+    for same in (member("node-0"), member(""), member("node-0", leased=True), {"joined": True}):
+        assert refused(wanted, same, worker) == []
+    assert refused(wanted, member("node-0"), {}) == []
+
+
+def test_a_node_under_a_new_address_keeps_its_number() -> None:
+    """A list that is shifted together with its addresses is known by what the machines say (C7)."""
+    wanted = Membership(cluster_id="demo-2", settled=2)
+    shifted = ({}, member("node-0"), member("node-1"))
+    assert refused(wanted, *shifted) == [("node-0", "OtherHead"), ("node-1", "OtherNode"), ("node-2", "OtherNode")]
+    added = member("node-1", leased=True)
+    assert refused(wanted, member("node-0"), member("node-1"), added) == []
