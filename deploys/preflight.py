@@ -56,12 +56,16 @@ def _look(here: Context) -> None:
 
 
 def _compare(here: Context) -> None:
-    if here.is_head and (news := slower(here.plan, _facts)):
-        found(news)
-        waiting(here.node.name, news.message)
+    news = [slower(here.plan, _facts)] if here.is_head else []
+    if here.membership:
+        others = membership.exchanged(here.plan, _facts, here.membership)
+        news += [condition for condition in others if condition.node == here.node.name]
+    for condition in filter(None, news):
+        found(condition)
+        waiting(here.node.name, condition.message)
     if not _refusals:
-        others = membership.refusals(here.plan, _facts, here.membership) if here.membership else ()
-        _refusals.append([*others, *refusals(here.plan, here.spec, _facts, here.trusted)])
+        known = membership.refusals(here.plan, _facts, here.membership) if here.membership else ()
+        _refusals.append([*known, *refusals(here.plan, here.spec, _facts, here.trusted)])
     wrong = [condition for condition in _refusals[0] if condition.node == here.node.name]
     for condition in wrong:
         found(condition)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from runcrate_iac import steps
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
-from runcrate_iac.ledger.view import Note, View
+from runcrate_iac.ledger.view import Entry, Note, View
 from runcrate_iac.machines import growth
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
@@ -34,13 +34,27 @@ def newcomers(view: View, joining: Collection[Machine]) -> frozenset[int]:
 
 def membership(view: View, ledger: Ledger) -> Membership:
     """The cluster as its machines may know it."""
-    ids = {entry.cluster_id for entry in ledger.entries(view.name)}
+    entries = ledger.entries(view.name)
+    ids = {entry.cluster_id for entry in entries}
     own = view.joined_at is not None and view.spec.provider == GivenProvider.name
     return Membership(
         cluster_id=view.cluster_id,
         ended=tuple(sorted(ids - {view.cluster_id})),
         settled=view.spec.nodes if own else 0,
+        former=_former(view, entries) if own else {},
     )
+
+
+def _former(view: View, entries: Sequence[Entry]) -> dict[int, str]:
+    """The last address of each node that is given no more."""
+    noted = [entry for entry in entries if entry.type == Note.MACHINES and entry.cluster_id == view.cluster_id]
+    given = {machine.id for machine in view.all_machines}
+    return {
+        machine["index"]: machine["host"]
+        for entry in noted
+        for machine in entry.data["machines"]
+        if machine["id"] in view.joined and machine["id"] not in given
+    }
 
 
 def note_joined(ledger: Ledger, cluster: str, joining: Collection[Machine]) -> None:

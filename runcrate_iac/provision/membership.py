@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pydantic import Field
+
 from runcrate_iac.model.base import Model
-from runcrate_iac.model.conditions import Condition, not_joined
+from runcrate_iac.model.conditions import Condition, Status, not_joined
 from runcrate_iac.model.network import NetworkPlan, Node, node_name
 from runcrate_iac.provision.facts import Facts
 from runcrate_iac.provision.leave import LEAVE
@@ -19,6 +21,8 @@ class Membership(Model):
     """The ids of earlier clusters of its name: a machine that still carries one is free."""
     settled: int = 0
     """How many nodes are part of it since an earlier join, where their machines are the user's own: the first ones."""
+    former: dict[int, str] = Field(default_factory=dict)
+    """The addresses that were those nodes until now, by the node's index, and are given no more."""
 
 
 def refusals(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) -> Iterator[Condition]:
@@ -31,6 +35,16 @@ def refusals(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) 
             yield _other_head(node)
         elif told.cluster == wanted.cluster_id and _is_settled(told, wanted) and told.node != node.name:
             yield _other_node(node, told.node)
+
+
+def exchanged(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) -> Iterator[Condition]:
+    """The news that a node has another machine, whose predecessor keeps what the cluster gave it; not a fault."""
+    for node in plan.nodes:
+        told, former = facts[node.index], wanted.former.get(node.index)
+        if former and (told.leased or _is_stranger(told, wanted)):
+            after = f"run `sudo {LEAVE}` there afterwards, where it is still up, and it is what it was before its join"
+            message = f"{node.machine.host} takes the place of {former}: {after}"
+            yield Condition(type="Exchanged", status=Status.TRUE, reason="NewMachine", message=message, node=node.name)
 
 
 def _is_stranger(told: Facts, wanted: Membership) -> bool:

@@ -15,7 +15,7 @@ from runcrate_iac.machines import step
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
-from runcrate_iac.provision import membership
+from runcrate_iac.provision import growth, membership
 from runcrate_iac.provision.facts import parse
 from runcrate_iac.provision.membership import Membership
 from tests.clock import Clock
@@ -77,7 +77,7 @@ def refused(wanted: Membership, *told: dict[str, Any]) -> list[tuple[str | None,
 
 def test_a_machine_says_which_cluster_it_is_in() -> None:
     """Its word is a fact of the preflight; a machine that was never joined, or not by a lease, says nothing."""
-    told = (["cluster demo-1234 node-1", "leased yes"], ["cluster demo-1234 "], [])
+    told: tuple[list[str], ...] = (["cluster demo-1234 node-1", "leased yes"], ["cluster demo-1234 "], [])
     found = [parse(["time 0", *lines], now=0.0) for lines in told]
     assert [(facts.cluster, facts.node, facts.leased) for facts in found if facts] == [
         ("demo-1234", "node-1", True),
@@ -142,7 +142,30 @@ def test_the_head_of_a_cluster_that_is_up_stays_the_same_machine() -> None:
 def test_a_node_under_a_new_address_keeps_its_number() -> None:
     """A list that is shifted together with its addresses is known by what the machines say (C7)."""
     wanted = Membership(cluster_id="demo-2", settled=2)
-    shifted = ({}, member("node-0"), member("node-1"))
+    shifted: list[dict[str, Any]] = [{}, member("node-0"), member("node-1")]
     assert refused(wanted, *shifted) == [("node-0", "OtherHead"), ("node-1", "OtherNode"), ("node-2", "OtherNode")]
     added = member("node-1", leased=True)
     assert refused(wanted, member("node-0"), member("node-1"), added) == []
+
+
+def told(world: World, *said: dict[str, Any]) -> list[tuple[str | None, str]]:
+    """Node and predecessor of each machine that is exchanged, by what the ledger knows and the machines say."""
+    view = world.ledger.latest("own")
+    assert view
+    wanted = growth.membership(view, world.ledger).model_copy(update={"cluster_id": "demo-2"})
+    facts = {index: machine(index, **fields) for index, fields in enumerate(said)}
+    news = membership.exchanged(network(len(said)), facts, wanted)
+    return [(one.node, one.message.partition(":")[0].rpartition(" ")[2]) for one in news]
+
+
+def test_a_machine_that_was_exchanged_is_named(world: World) -> None:
+    """It keeps names, firewall and mounts of the cluster, and the news say what to run there; a move is none (C22)."""
+    up(world)
+    assert told(world, {}, {}) == []
+    world.given(listed(GIVEN[0], GIVEN[2]))
+    for stranger in ({}, member("node-1", leased=True)):
+        assert told(world, member("node-0"), stranger) == [("node-1", "192.0.2.1")]
+    for same in (member("node-1"), member(""), {"joined": True}):
+        assert told(world, member("node-0"), same) == []
+    world.given(GIVEN[:2])
+    assert told(world, member("node-0"), {}) == []
