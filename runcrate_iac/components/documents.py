@@ -9,8 +9,8 @@ from pydantic import Field, ValidationError
 from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
+from runcrate_iac.machines import pool
 from runcrate_iac.machines.given import refuse_moved, refuse_taken
-from runcrate_iac.machines.pool import refuse_shrinking
 from runcrate_iac.machines.step import refuse_change, refuse_rename
 from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
@@ -69,8 +69,8 @@ def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
     """
     spec = parse({key: value for key, value in args.items() if value is not None} | {"name": name}, f"pool {name}")
     job = MachinesJob(spec=spec, owner=owner)
-    refuse_shrinking(job)
-    return job.model_dump_json()
+    pool.refuse_shrinking(job)
+    return job.model_copy(update={"repairs": pool.repairs(job)}).model_dump_json()
 
 
 def relevant(spec: ClusterSpec, step: Step) -> ClusterSpec:

@@ -12,6 +12,8 @@ import hashlib
 import json
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from runcrate_iac import steps
@@ -19,18 +21,20 @@ from runcrate_iac.errors import Leftover, Refused, SpecError
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.machines import fleet, growth, step
 from runcrate_iac.machines.provider import HasPreparation, Provider
-from runcrate_iac.machines.registry import FAULTS, provider_of
+from runcrate_iac.machines.registry import FAULTS, provider, provider_of
+from runcrate_iac.machines.watch import within
 from runcrate_iac.model.artifacts import preload
 from runcrate_iac.model.documents import MachinesJob
-from runcrate_iac.model.network import Machine
+from runcrate_iac.model.network import Machine, MachineState
 from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
 from runcrate_iac.model.spec import MOST_NODES
 from runcrate_iac.paths import cluster_dir, state_dir, write_atomic
 
 _RECORD = "pool"
-"""A file in the pool's folder, from before the first machine to after the last one: the stack that it belongs to, and
-in a second line how many machines the stack has of it."""
+"""A file in the pool's folder, from before the first machine to after the last one: the stack that it belongs to, in a
+second line how many machines the stack has of it, and in a third one how often some of them had to be started again."""
+_RUNS = frozenset({MachineState.BOOTING, MachineState.RUNNING})
 
 
 def main() -> None:
@@ -77,7 +81,7 @@ def pools() -> dict[str, str]:
 
 def refuse_shrinking(job: MachinesJob) -> None:
     """Raise :class:`Refused` where the stack has more machines of the pool than are declared now."""
-    if job.spec.nodes < (made := _made(job)):
+    if job.spec.nodes < (made := _known(job)[0]):
         raise Refused(
             f"pool {job.spec.name}: nodes: {made} are running, {job.spec.nodes} are asked: a pool ends whole, and a"
             " cluster may have taken its machines (C7)",
@@ -85,18 +89,34 @@ def refuse_shrinking(job: MachinesJob) -> None:
         )
 
 
+def repairs(job: MachinesJob) -> int:
+    """How often machines of the pool were started again: one more where some that the stack has do not run now.
+
+    For a program, whose event loop runs already; its provider is asked, and no fault of a rehearsal is used up.
+    """
+    made, before = _known(job)
+    if not made:
+        return before
+    with ThreadPoolExecutor(1) as thread:
+        asked = provider(job.spec.provider).list(mark(job))
+        machines: Sequence[Machine] = thread.submit(asyncio.run, within(asked)).result()
+    return before + (len([one for one in machines if one.index < made and one.state in _RUNS]) < made)
+
+
 def _record(job: MachinesJob) -> Path:
     return cluster_dir(mark(job)) / _RECORD
 
 
-def _made(job: MachinesJob) -> int:
-    """How many machines the stack has of the pool; 0 where no reservation has succeeded."""
+def _known(job: MachinesJob) -> tuple[int, int]:
+    """How many machines the stack has of the pool, 0 where no reservation has succeeded, and the repairs until then."""
     record = _record(job)
-    return int(record.read_text().split("\n")[1] or 0) if record.exists() else 0
+    lines = record.read_text().splitlines()[1:] if record.exists() else []
+    made, repaired, *_ = [int(line or 0) for line in lines] + [0, 0]
+    return made, repaired
 
 
-def _note(job: MachinesJob, made: int) -> None:
-    write_atomic(_record(job), f"{job.owner}\n{made}\n")
+def _note(job: MachinesJob, made: int, repaired: int) -> None:
+    write_atomic(_record(job), f"{job.owner}\n{made}\n{repaired}\n")
 
 
 def _prepare(job: MachinesJob, source: Provider) -> None:
@@ -108,8 +128,8 @@ def _prepare(job: MachinesJob, source: Provider) -> None:
 
 
 async def _reserve(job: MachinesJob, source: Provider) -> None:
-    spec, feed, made = job.spec, Feed(mark(job), Step.MACHINES), _made(job)
-    _note(job, made)
+    spec, feed, (made, repaired) = job.spec, Feed(mark(job), Step.MACHINES), _known(job)
+    _note(job, made, repaired)
     seconds = float(spec.join_timeout or JOIN_SECONDS)
     request = step.request_for(spec.model_copy(update={"name": mark(job)}), mark(job), time.time() + seconds)
     try:
@@ -120,7 +140,7 @@ async def _reserve(job: MachinesJob, source: Provider) -> None:
         # Pulumi keeps what it had of a resource that failed, and would never delete the rest
         await _release(job, source, first=made)
         raise
-    _note(job, spec.nodes)
+    _note(job, spec.nodes, job.repairs)
     sys.stdout.write(json.dumps([argument(machine) for machine in machines]) + "\n")
 
 

@@ -65,7 +65,9 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """A provider on a computer of its own."""
     monkeypatch.setenv("RUNCRATE_IAC_HOME", str(tmp_path))
     with closing(Clock()) as clock:
-        yield Lab(clock)
+        found = Lab(clock)
+        monkeypatch.setattr(pool, "provider", lambda name: found)
+        yield found
 
 
 def key(lab: Lab) -> Path:
@@ -147,3 +149,22 @@ def test_a_pool_that_was_ended_may_come_back_smaller(lab: Lab) -> None:
     lab.clock.run(pool._release(lab.job(4), lab))
     lab.reserve(2)
     assert lab.nodes == [0, 1]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_machines_that_are_off_start_again(lab: Lab, gone: bool) -> None:
+    """The same program runs the step once more where a machine does not run, and then no more (X5)."""
+
+    async def program() -> str:
+        return pool_of("lab", OWNER, {"nodes": 2})
+
+    lab.reserve(2)
+    well = lab.clock.run(program())
+    assert well == pool_of("lab", OWNER, {"nodes": 2}) == lab.job(2).model_dump_json()
+    lab.made[1].stopped = not gone
+    lab.made[1].gone_at = lab.clock.time() if gone else None
+    assert lab.clock.run(program()) != well
+    lab.reserve(2)
+    again = lab.clock.run(program())
+    assert ([made.index for made in lab.alive if not made.stopped], lab.job(2).repairs) == ([0, 1], 1)
+    assert again == lab.clock.run(program()) != well
