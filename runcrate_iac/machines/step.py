@@ -76,6 +76,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     if view.growth is None and view.spec != spec:
         view = _declare(view, spec, ledger)
     await _bring_up(view, spec, provider, ledger, report)
+    refuse_taken(spec.name, job.given, ledger)  # by a step that ran at the same time
     if job.resource not in ("", view.resource):
         ledger.note(view.name, view.cluster_id, Note.TAKEN_OVER, resource=job.resource)
     return made(ledger.latest(spec.name) or view)

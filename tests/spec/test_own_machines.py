@@ -13,8 +13,12 @@ from runcrate_iac.components import documents
 from runcrate_iac.errors import Refused
 from runcrate_iac.machines import step
 from runcrate_iac.machines.given import GivenProvider
+from runcrate_iac.machines.provider import Reservation
+from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.network import Machine
+from runcrate_iac.model.progress import Report
+from runcrate_iac.model.spec import parse as parsed
 from runcrate_iac.provision import growth, membership
 from runcrate_iac.provision.facts import parse
 from runcrate_iac.provision.membership import Membership
@@ -54,6 +58,23 @@ def test_a_machine_of_another_living_cluster_is_refused(world: World) -> None:
     spec = documents.spec_of("second", {"machines": args})
     with pytest.raises(Refused, match="node-1 of first"):
         documents.machines_document(spec, "o/p/s", args)
+
+
+def test_of_two_clusters_that_want_a_machine_at_once_one_is_refused(world: World) -> None:
+    """What another step notes while this one runs counts too: two resources of one program run at once (C7)."""
+
+    class Meanwhile(GivenProvider):
+        async def create(self, request: Reservation, index: int, report: Report) -> Machine:
+            if index == 0:
+                spec = parsed({"name": "first", "nodes": 2, "provider": "given"})
+                first = MachinesJob(spec=spec, owner="o/p/s", given=tuple(GIVEN[:2]))
+                await step.reserve(first, GivenProvider(GIVEN[:2]), world.ledger, quiet)
+            return await super().create(request, index, report)
+
+    wanted = listed(*GIVEN[1:3])
+    job = MachinesJob(spec=parsed({"name": "second", "nodes": 2, "provider": "given"}), owner="o", given=tuple(wanted))
+    with pytest.raises(Refused, match="node-1 of first"):
+        world.clock.run(step.reserve(job, Meanwhile(wanted), world.ledger, quiet))
 
 
 def test_a_machine_is_free_when_its_cluster_has_ended(world: World) -> None:
