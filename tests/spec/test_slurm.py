@@ -305,6 +305,7 @@ def test_scripts_are_shell(head: bool, simulated: bool) -> None:
         "peers": nodes.nodes,
         "units": {unit: one.files for unit, one in slurm.services(head=head, gpus_simulated=True).items()},
         "packages": {name: one.slurm_node for name, one in PACKAGES.items()},
+        "cluster_id": "demo-1",
         "credentials": {"node-1": "MUNGE:A==:"},
         "shared": head,
         "hostfile": "/shared/hostfile",
