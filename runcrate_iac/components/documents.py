@@ -10,7 +10,7 @@ from runcrate_iac.errors import SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import fold
 from runcrate_iac.machines import pool
-from runcrate_iac.machines.given import refuse_moved, refuse_taken
+from runcrate_iac.machines.given import refuse_misplaced
 from runcrate_iac.machines.step import refuse_change, refuse_rename
 from runcrate_iac.model.base import Count, Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
@@ -138,12 +138,11 @@ def machines_document(
     Raises :class:`~runcrate_iac.errors.Refused` where this stack's running cluster can't become that: in a preview too.
     """
     ledger = Ledger()
-    machines = given_machines(f"Cluster {spec.name}", given or ())
     view = ledger.current(spec.name)
     if view is not None and view.owner == owner:
         refuse_change(view, spec, owner)
-        refuse_moved(view, machines)
-    refuse_taken(spec.name, machines, ledger)
+    machines = given_machines(f"Cluster {spec.name}", given or ())
+    refuse_misplaced(spec.name, machines, ledger)
     job = MachinesJob(
         spec=spec,
         owner=owner,

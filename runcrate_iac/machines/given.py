@@ -42,29 +42,33 @@ class GivenProvider:
         """Leave it to the resource that made it."""
 
 
-def refuse_taken(name: str, machines: Sequence[Machine], ledger: Ledger) -> None:
-    """Raise :class:`Refused` where one of these is a node of another living cluster than ``name`` (C7).
+def refuse_misplaced(name: str, machines: Sequence[Machine], ledger: Ledger) -> None:
+    """Raise :class:`Refused` where one of these is a node already: another cluster's, or another one of ``name``.
 
-    Told by the ledger, before anything is made; of what it doesn't know, the machine itself tells when it is to join.
+    Told by the ledger, before anything is done; what it doesn't know, the machine itself tells when it is to join (C7).
     """
-    for other in ledger.clusters() if machines else ():
+    for cluster in ledger.clusters() if machines else ():
         view = None
         with suppress(Refused):  # events of a newer version
-            view = ledger.current(other) if other != name else None
+            view = ledger.current(cluster)
         if view is None:
             continue
-        for node in view.all_machines:
-            if any(is_one(machine, node) for machine in machines):
-                raise Refused(
-                    f"{node.host}:{node.port} is {node_name(node.index)} of {other}, which is {view.state}",
-                    f"give {name} another machine, or end that cluster first: runcrate-iac down {other}",
-                )
+        if cluster == name:
+            _refuse_moved(view, machines)
+        else:
+            _refuse_taken(view, name, machines)
 
 
-def refuse_moved(view: View, machines: Sequence[Machine]) -> None:
-    """Raise :class:`Refused` where one of these is another node of the cluster, which is up (C7)."""
-    if view.joined_at is None or not machines:
-        return
+def _refuse_taken(view: View, name: str, machines: Sequence[Machine]) -> None:
+    for node in view.all_machines:
+        if any(is_one(machine, node) for machine in machines):
+            raise Refused(
+                f"{node.host}:{node.port} is {node_name(node.index)} of {view.name}, which is {view.state}",
+                f"give {name} another machine, or end that cluster first: runcrate-iac down {view.name}",
+            )
+
+
+def _refuse_moved(view: View, machines: Sequence[Machine]) -> None:
     nodes = [node for node in view.machines if node.id in view.joined]
     moved = [
         f"{node.host}:{node.port} is {node_name(node.index)}, and would be {node_name(machine.index)}"

@@ -10,7 +10,7 @@ from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.view import Note, View
 from runcrate_iac.machines import fleet, gone, growth, identity, replace
-from runcrate_iac.machines.given import GivenProvider, refuse_moved, refuse_taken
+from runcrate_iac.machines.given import GivenProvider, refuse_misplaced
 from runcrate_iac.machines.keypair import cluster_key
 from runcrate_iac.machines.provider import HasPreparation, Provider, Reservation
 from runcrate_iac.model import growth as rules
@@ -53,11 +53,10 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     spec = job.spec
     refuse_unsendable(spec)
     refuse_unusable(spec)
-    refuse_taken(spec.name, job.given, ledger)
+    refuse_misplaced(spec.name, job.given, ledger)
     view = ledger.current(spec.name)
     if view is not None:
         refuse_change(view, spec, job.owner)
-        refuse_moved(view, job.given)
         if view.missed(ledger.now()):
             await give_up(view, provider, ledger, report, reason=too_late(view))
             forget(view.name)
@@ -76,7 +75,7 @@ async def reserve(job: MachinesJob, provider: Provider, ledger: Ledger, report: 
     if view.growth is None and view.spec != spec:
         view = _declare(view, spec, ledger)
     await _bring_up(view, spec, provider, ledger, report)
-    refuse_taken(spec.name, job.given, ledger)  # by a step that ran at the same time
+    refuse_misplaced(spec.name, job.given, ledger)  # by a step that ran at the same time
     if job.resource not in ("", view.resource):
         ledger.note(view.name, view.cluster_id, Note.TAKEN_OVER, resource=job.resource)
     return made(ledger.latest(spec.name) or view)
