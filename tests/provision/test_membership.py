@@ -11,10 +11,10 @@ import pytest
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import lease, leave
 from runcrate_iac.provision.context import Context
-from runcrate_iac.provision.facts import Facts, parse
+from runcrate_iac.provision.facts import Facts
 from runcrate_iac.provision.membership import Membership
-from runcrate_iac.render import render
 from tests.provision.test_leave import Here, network
+from tests.provision.test_look import look
 
 
 @pytest.fixture
@@ -32,28 +32,24 @@ def armed(here: Here, settled: int) -> bool:
     return (here.root / "etc/systemd/system/timers.target.wants/runcrate-leave.timer").is_symlink()
 
 
-def look(here: Here) -> Facts:
+def heard(here: Here) -> Facts:
     """What the preflight hears of it."""
-    script = render("checks/preflight.sh.j2", node=network().nodes[1], shared_folder=True)
-    done = subprocess.run(["sh", "-s"], input=here.moved(script), capture_output=True, text=True, check=True)
-    facts = parse(done.stdout.splitlines(), now=0.0)
-    assert facts
-    return facts
+    return look(moved={folder: f"{here.root}{folder}" for folder in ("/var/lib/runcrate/", "/etc/systemd/")})
 
 
 def test_the_preflight_hears_it_until_the_machine_leaves(here: Here) -> None:
     """The join's own file tells it to any login user, and one that has left is in no cluster any more (C7)."""
     assert not armed(here, settled=2)
-    before = look(here)
+    before = heard(here)
     assert armed(here, settled=0)
     here.join()
-    told = look(here)
+    told = heard(here)
     assert here.leave("t-1").returncode == 0
     assert [(one.cluster, one.node, one.leased) for one in (before, told)] == [
         ("t-1", "", False),
         ("t-1", "node-1", True),
     ]
-    assert look(here).cluster == ""
+    assert heard(here).cluster == ""
 
 
 def test_no_lease_is_armed_on_a_node_that_changed_its_address(here: Here) -> None:
@@ -71,7 +67,7 @@ def test_a_lease_is_armed_on_every_other_new_machine(here: Here, settled: int, c
     if leaving:
         here.file("/run/runcrate-leaving").touch()
     assert armed(here, settled)
-    assert look(here).cluster == "t-1"
+    assert heard(here).cluster == "t-1"
     assert "start runcrate-leave.timer" in (here.root / "systemctl").read_text()
 
 
@@ -82,4 +78,4 @@ def test_workers_that_are_taken_back_are_no_nodes_of_the_cluster(here: Here, sta
     here.leaves.chmod(0o755)
     done = subprocess.run(["sh", "-s"], input=here.moved(leave._script("t-1", staying)), text=True, check=False)
     assert done.returncode == (0 if leaves else 1)
-    assert look(here).cluster == ("" if leaves else "t-1")
+    assert heard(here).cluster == ("" if leaves else "t-1")
