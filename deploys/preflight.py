@@ -56,13 +56,8 @@ def _look(here: Context) -> None:
 
 
 def _compare(here: Context) -> None:
-    news = [slower(here.plan, _facts)] if here.is_head else []
-    if here.membership:
-        others = membership.exchanged(here.plan, _facts, here.membership)
-        news += [condition for condition in others if condition.node == here.node.name]
-    for condition in filter(None, news):
-        found(condition)
-        waiting(here.node.name, condition.message)
+    if here.is_head and (news := slower(here.plan, _facts)):
+        _tell(here, news)
     if not _refusals:
         known = membership.refusals(here.plan, _facts, here.membership) if here.membership else ()
         _refusals.append([*known, *refusals(here.plan, here.spec, _facts, here.trusted)])
@@ -71,6 +66,15 @@ def _compare(here: Context) -> None:
         found(condition)
     if wrong:
         raise CannotJoin
+    if here.membership and not _refusals[0]:
+        for news in membership.exchanged(here.plan, _facts, here.membership):
+            if news.node == here.node.name:
+                _tell(here, news)
+
+
+def _tell(here: Context, news: Condition) -> None:
+    found(news)
+    waiting(here.node.name, news.message)
 
 
 def _mend(here: Context) -> None:

@@ -38,12 +38,17 @@ def refusals(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) 
 
 
 def exchanged(plan: NetworkPlan, facts: Mapping[int, Facts], wanted: Membership) -> Iterator[Condition]:
-    """The news that a node has another machine, whose predecessor keeps what the cluster gave it; not a fault."""
+    """The news that a worker has another machine, whose predecessor keeps what the cluster gave it; not a fault.
+
+    Only where none is refused: else its predecessor may have to come back.
+    """
     for node in plan.nodes:
         told, former = facts[node.index], wanted.former.get(node.index)
         if former and (told.leased or _is_stranger(told, wanted)):
-            after = f"run `sudo {LEAVE}` there afterwards, where it is still up, and it is what it was before its join"
-            message = f"{node.machine.host} takes the place of {former}: {after}"
+            message = (
+                f"{node.machine.host} takes the place of {former}, which stays as it is: once this join is done,"
+                f" `sudo {LEAVE}` makes that machine what it was before it joined"
+            )
             yield Condition(type="Exchanged", status=Status.TRUE, reason="NewMachine", message=message, node=node.name)
 
 

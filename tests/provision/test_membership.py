@@ -5,16 +5,21 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runcrate_iac.model.conditions import Condition
 from runcrate_iac.model.spec import ClusterSpec
 from runcrate_iac.provision import lease, leave
 from runcrate_iac.provision.context import Context
 from runcrate_iac.provision.facts import Facts
 from runcrate_iac.provision.membership import Membership
+from runcrate_iac.provision.session import load
 from tests.provision.test_leave import Here, network
 from tests.provision.test_look import look
+from tests.spec.test_preflight import SPEC, machine
+from tests.spec.test_preflight import network as simulated
 
 
 @pytest.fixture
@@ -79,3 +84,23 @@ def test_workers_that_are_taken_back_are_no_nodes_of_the_cluster(here: Here, sta
     done = subprocess.run(["sh", "-s"], input=here.moved(leave._script("t-1", staying)), text=True, check=False)
     assert done.returncode == (0 if leaves else 1)
     assert heard(here).cluster == ("" if leaves else "t-1")
+
+
+@pytest.mark.parametrize("head", ["t-1", ""])
+def test_the_preflight_tells_what_the_machines_say(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong is told of its node; what an exchange leaves behind is news, where nothing is wrong (C19, C22)."""
+    nodes = simulated(2)
+    joining = Membership(cluster_id="t-1", settled=2, former={1: "192.0.2.9"})
+    compare: Any = load("preflight._compare")
+    names = compare.__globals__
+    told: list[Condition] = []
+    names["_facts"].update({0: machine(0, cluster=head), 1: machine(1)})
+    monkeypatch.setitem(names, "found", told.append)
+    refused = []
+    for node in nodes.nodes:
+        try:
+            compare(Context(SPEC, nodes, node, nodes, membership=joining))
+        except names["CannotJoin"]:
+            refused.append(node.name)
+    found = [(one.node, one.reason) for one in told]
+    assert (refused, found) == (([], [("node-1", "NewMachine")]) if head else (["node-0"], [("node-0", "OtherHead")]))

@@ -176,7 +176,7 @@ def told(world: World, *said: dict[str, Any]) -> list[tuple[str | None, str]]:
     wanted = growth.membership(view, world.ledger).model_copy(update={"cluster_id": "demo-2"})
     facts = {index: machine(index, **fields) for index, fields in enumerate(said)}
     news = membership.exchanged(network(len(said)), facts, wanted)
-    return [(one.node, one.message.partition(":")[0].rpartition(" ")[2]) for one in news]
+    return [(one.node, one.message.partition(",")[0].rpartition(" ")[2]) for one in news]
 
 
 def test_a_machine_that_was_exchanged_is_named(world: World) -> None:
