@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from runcrate_iac.components import documents
 from runcrate_iac.components.args import ClusterArgs
+from runcrate_iac.components.declared import refuse_twice
 from runcrate_iac.components.step import command, owner
 from runcrate_iac.machines import lease
 from runcrate_iac.model.offer import JOIN_SECONDS
@@ -46,7 +47,7 @@ class Cluster(pulumi.ComponentResource):
         """
         super().__init__("runcrate:index:Cluster", name, None, opts)
         declared = {**args, **fields}
-        spec = pulumi.Output.from_input(declared).apply(lambda values: documents.spec_of(name, values))
+        spec = pulumi.Output.from_input(declared).apply(partial(_spec, name))
         made = self._machines(name, declared, spec)
         last: pulumi.Resource | None = None
         scripted = declared.get("setup") is not None
@@ -91,6 +92,12 @@ class Cluster(pulumi.ComponentResource):
         return command(
             f"{name}-machines", "runcrate_iac.machines", "reserve", document, delete="release", opts=options
         ).stdout
+
+
+def _spec(name: str, values: Mapping[str, Any]) -> ClusterSpec:
+    spec = documents.spec_of(name, values)
+    refuse_twice("Cluster", spec.name)
+    return spec
 
 
 def _step_document(step: Step, of: str, known: list[Any]) -> str:

@@ -186,6 +186,29 @@ def test_a_cluster_is_never_renamed(recorder: Recorder) -> None:
     assert "demo-machines" not in recorder.seen
 
 
+def test_two_resources_with_one_cluster_name_are_refused(recorder: Recorder) -> None:
+    """A second Cluster of that name fails the program: they would be one, ended with either of them (C7, X1)."""
+
+    def program() -> None:
+        Cluster("a", cluster_name="demo")
+        Cluster("b", cluster_name="demo")
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(SpecError, match="Cluster demo is declared twice"):
+        thread.submit(_run, recorder, program).result()
+    assert "b-machines" not in recorder.seen
+
+
+def test_two_pools_of_one_name_are_refused(recorder: Recorder) -> None:
+    """Pools of one name under different parents would be the same machines, and fail the program (C7, X1)."""
+
+    def program() -> None:
+        for parent in ("a", "b"):
+            LocalMachines("lab", opts=pulumi.ResourceOptions(parent=pulumi.ComponentResource("t:m:T", parent)))
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(SpecError, match="LocalMachines lab is declared twice"):
+        thread.submit(_run, recorder, program).result()
+
+
 def test_numbers_may_come_as_floats(recorder: Recorder) -> None:
     """Integers that Pulumi hands over as floats are taken (C24)."""
     assert declare(recorder, nodes=4.0)[1]["machines"]["spec"]["nodes"] == 4
