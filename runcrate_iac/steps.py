@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.model.spec import explain
+from runcrate_iac.paths import state_dir
 
 INTERRUPTED = 130
 
@@ -84,6 +86,27 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
         feed.tell(Mark.FAILED, sentence(condition), condition.node)
     feed.tell(Mark.DONE if outcome.ok else Mark.FAILED, f"{'done' if outcome.ok else 'failed'} in {seconds} s")
     return outcome
+
+
+def refuse_unknown(ledger: Ledger, cluster: str, *, resource: str, owner: str = "", cluster_id: str = "") -> None:
+    """Raise :class:`Refused` where Pulumi has made what this state folder has never known, by its owner or its id.
+
+    It runs elsewhere, or did; taken for nothing it would be left running, and taken for new it would be started anew.
+    """
+    for entry in ledger.entries(cluster):
+        if entry.cluster_id == cluster_id or (owner and entry.data.get("owner") == owner):
+            return
+    raise unknown(cluster, resource)
+
+
+def unknown(what: str, resource: str) -> Refused:
+    """The error for what was made with another state folder, and the way out where that is lost."""
+    return Refused(
+        f"{what} was made with another state folder: {state_dir()} does not know it; nothing was done",
+        "set RUNCRATE_IAC_HOME to the folder that it was made with. Where that is lost, let Pulumi forget it: "
+        f"pulumi state delete --target-dependents {shlex.quote(resource) if resource else 'URN'}\n"
+        "  its machines may run on: see `runcrate-iac gc`, and what their provider lists",
+    )
 
 
 def _broken_off(ledger: Ledger, cluster: str, step: Step, cause: BaseException) -> None:

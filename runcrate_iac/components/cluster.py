@@ -90,7 +90,13 @@ class Cluster(pulumi.ComponentResource):
         )
         options = pulumi.ResourceOptions(parent=self)
         return command(
-            f"{name}-machines", "runcrate_iac.machines", "reserve", document, delete="release", opts=options
+            f"{name}-machines",
+            "runcrate_iac.machines",
+            "reserve",
+            document,
+            update="update",
+            delete="release",
+            opts=options,
         ).stdout
 
 

@@ -37,7 +37,13 @@ class LocalMachines(pulumi.ComponentResource):
         document = pulumi.Output.from_input(declared).apply(partial(_document, name, owner()))
         options = pulumi.ResourceOptions(parent=self)
         made = command(
-            f"{name}-pool", "runcrate_iac.machines.pool", "reserve", document, delete="release", opts=options
+            f"{name}-pool",
+            "runcrate_iac.machines.pool",
+            "reserve",
+            document,
+            update="update",
+            delete="release",
+            opts=options,
         )
         self.machines = made.stdout.apply(json.loads)
         self.register_outputs({"machines": self.machines})

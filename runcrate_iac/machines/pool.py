@@ -40,14 +40,16 @@ _RUNS = frozenset({MachineState.BOOTING, MachineState.RUNNING})
 def main() -> None:
     """Reserve or release."""
     verb = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004
-    if verb not in ("reserve", "release"):
-        raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|release < document")
+    if verb not in ("reserve", "update", "release"):
+        raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|update|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
+    if verb != "reserve" and not cluster_dir(mark(job)).exists():  # it stays when the pool has ended
+        raise steps.unknown(f"pool {job.spec.name}", "")
     source = source_of(job)
-    if verb == "reserve":
+    if verb != "release":
         refuse_shrinking(job)
         _prepare(job, source)
-    asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
+    asyncio.run(_release(job, source) if verb == "release" else _reserve(job, source))
 
 
 def mark(job: MachinesJob) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import runpy
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +134,33 @@ def test_another_number_of_nodes_than_of_machines_fails_the_program(recorder: Re
     with pytest.raises(SpecError, match=rf"nodes: {nodes:.0f} are declared, and there are 3 in `machines`"):
         declare(recorder, nodes=nodes, machines=lambda: machines)
     assert "demo-machines" not in recorder.seen
+
+
+def test_an_update_is_told_that_pulumi_knows_it(recorder: Recorder) -> None:
+    """An update reserves by another verb than a creation, so that a foreign state folder can refuse it (C4)."""
+    declare(recorder)
+    made, join = recorder.seen["demo-machines"].inputs, recorder.seen["demo-join"].inputs
+    assert made["update"] == made["create"].replace("machines reserve", "machines update")
+    assert "update" not in join
+
+
+def test_a_step_runs_where_the_interpreter_that_made_it_is_gone(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Destroying a cluster of an environment that was removed runs the python3 on PATH, or names it (C7)."""
+    (tmp_path / "python3").symlink_to(sys.executable)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(tmp_path / "gone" / "python"))
+        declare(recorder)
+    line = recorder.seen["demo-machines"].inputs["delete"].replace("release", "no-verb")
+
+    def run(path: str) -> subprocess.CompletedProcess[str]:
+        env = os.environ | {"PATH": path}
+        return subprocess.run(["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False)
+
+    assert "usage: python -m runcrate_iac.machines" in run(f"{tmp_path}:/usr/bin:/bin").stderr
+    nowhere = run(str(tmp_path / "gone"))
+    assert (nowhere.returncode, "python3: not found" in nowhere.stderr) == (127, True)
 
 
 def test_machines_of_the_program_are_left_as_they_were(recorder: Recorder) -> None:

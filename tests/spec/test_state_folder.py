@@ -1,0 +1,92 @@
+"""Pulumi's stack with another state folder than the one that made its cluster: nothing is taken for nothing, or new."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runcrate_iac.components.documents import pool_of
+from runcrate_iac.errors import Refused
+from runcrate_iac.ledger.events import Ledger
+from runcrate_iac.machines import __main__ as machines
+from runcrate_iac.machines import pool
+from runcrate_iac.model.base import Model
+from runcrate_iac.model.documents import MachinesJob, Made, StepInput
+from runcrate_iac.model.lifecycle import Happened
+from runcrate_iac.model.money import FREE
+from runcrate_iac.model.spec import parse
+from runcrate_iac.provision import __main__ as nodes
+
+OWNER = "organization/p/s"
+URN = "urn:pulumi:s::p::runcrate:index:Cluster::demo"
+SPEC = parse({"name": "demo", "nodes": 2})
+JOB = MachinesJob(spec=SPEC, owner=OWNER, resource=URN)
+MADE = Made(
+    cluster_id="demo-1", resource=URN, deadline=datetime(2026, 1, 1, tzinfo=UTC), price_per_hour=FREE, machines=()
+)
+INPUT = StepInput(spec=SPEC, made=MADE)
+Run = Callable[[Callable[[], None], str, Model], None]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a step's process with this verb and document."""
+
+    def main(step: Callable[[], None], verb: str, document: Model) -> None:
+        monkeypatch.setattr(sys, "argv", ["step", verb])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(document.model_dump_json()))
+        step()
+
+    return main
+
+
+def ended(owner: str, cluster_id: str) -> None:
+    """A cluster of that name in this state folder, which is over."""
+    facts = {"owner": owner, "spec": SPEC.model_dump(mode="json"), "price_per_hour": "5"}
+    ledger = Ledger()
+    ledger.record("demo", cluster_id, Happened.RESERVED, **facts, deadline="2026-01-01T00:25:00Z")
+    ledger.record("demo", cluster_id, Happened.START_FAILED)
+    ledger.record("demo", cluster_id, Happened.RELEASED)
+
+
+@pytest.mark.parametrize(
+    ("step", "verb", "document"),
+    [
+        (machines.main, "release", JOB),
+        (machines.main, "update", JOB),
+        (nodes.main, "leave", INPUT),
+        (nodes.main, "software", INPUT),
+    ],
+)
+@pytest.mark.parametrize("others", [False, True])
+def test_what_another_folder_made_is_refused(
+    run: Run, step: Callable[[], None], verb: str, document: Model, tmp_path: Path, *, others: bool
+) -> None:
+    """Destroy and update name the folder and both ways out, whatever this folder has of another stack (C7, X1)."""
+    if others:
+        ended("organization/p/other", "demo-9")
+    with pytest.raises(Refused, match=f"demo was made with another state folder: {tmp_path}/state does") as error:
+        run(step, verb, document)
+    assert "RUNCRATE_IAC_HOME" in error.value.remedy
+    assert f"pulumi state delete --target-dependents {URN}" in error.value.remedy
+    assert Ledger().current("demo") is None
+
+
+def test_a_repeated_destroy_is_no_error(run: Run) -> None:
+    """What this folder has made and ended is ended again without a word (C7)."""
+    ended(OWNER, "demo-1")
+    run(machines.main, "release", JOB)
+    run(nodes.main, "leave", INPUT)
+
+
+@pytest.mark.parametrize("verb", ["update", "release"])
+def test_a_pool_that_another_folder_made_is_refused(run: Run, verb: str) -> None:
+    """A pool is not made a second time beside the first, nor is its end believed (C7, X1)."""
+    document = MachinesJob.model_validate_json(pool_of("lab", OWNER, {"nodes": 2}))
+    with pytest.raises(Refused, match="pool lab was made with another state folder"):
+        run(pool.main, verb, document)
