@@ -1,5 +1,7 @@
-"""The names that a program has declared in this run: each belongs to one resource."""
+"""What a program has declared: how much of it a preview knows, and its names, each of which belongs to one resource."""
 
+from collections.abc import Awaitable, Mapping
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import pulumi
@@ -22,3 +24,34 @@ def refuse_twice(kind: str, name: str) -> None:
     if (one := f"{kind} {name}") in names:
         raise SpecError(f"{one} is declared twice in this program", "give each of them a name of its own")
     names.add(one)
+
+
+NOT_YET = {"address": "192.0.2.1"}
+"""A machine of which nothing is known yet, with an address of those for documentation (RFC 5737)."""
+
+
+def known(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """A cluster's arguments with as much of its ``machines`` as there is before they are made.
+
+    Without that field where not even their number is known. Pulumi runs nothing on a value that it does not know yet:
+    one address of a server that is still to be made, and no argument would be looked at before it is made and billed.
+    """
+    fields, machines = dict(declared), declared.get("machines")
+    if _is_output(machines):
+        del fields["machines"]
+    elif isinstance(machines, list | tuple):
+        fields["machines"] = [_known_machine(machine) for machine in machines]
+    return fields
+
+
+def _known_machine(machine: Any) -> Any:
+    if _is_output(machine):
+        return NOT_YET
+    if not isinstance(machine, Mapping):
+        return machine
+    fields = {key: value for key, value in machine.items() if not _is_output(value)}
+    return NOT_YET | fields if "address" in machine else fields
+
+
+def _is_output(value: Any) -> bool:
+    return isinstance(value, pulumi.Output | Awaitable)

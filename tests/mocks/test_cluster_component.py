@@ -39,6 +39,7 @@ class Recorder(mocks.Mocks):
     def __init__(self) -> None:
         """Start with none."""
         self.seen: dict[str, mocks.MockResourceArgs] = {}
+        self.preview = False
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         """Answer as the machines step would."""
@@ -70,7 +71,7 @@ def declare(recorder: Recorder, name: str = "demo", **fields: Any) -> tuple[dict
     documents = {
         seen.removeprefix(f"{name}-"): json.loads(plain(args.inputs["stdin"]))
         for seen, args in recorder.seen.items()
-        if "stdin" in args.inputs
+        if isinstance(args.inputs.get("stdin"), str | dict)  # else it is not known yet
     }
     return outputs, documents
 
@@ -84,7 +85,7 @@ def _run(recorder: Recorder, program: Callable[[], Any]) -> None:
     # In a thread of its own: Pulumi nests event loops, which upsets this thread's recursion count in CPython 3.11.
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    pulumi.runtime.set_mocks(recorder, project="lab", stack="dev")
+    pulumi.runtime.set_mocks(recorder, project="lab", stack="dev", preview=recorder.preview)
     try:
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
     finally:
@@ -125,6 +126,68 @@ def test_machines_of_the_program_are_taken_as_given(recorder: Recorder) -> None:
     assert [m["host"] for m in documents["machines"]["given"]] == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
     assert documents["machines"]["spec"]["nodes"] == 3
     assert documents["machines"]["spec"]["provider"] == "given"
+
+
+def not_yet() -> pulumi.Output[Any]:
+    """An output of a resource that a preview only plans."""
+    loop = asyncio.get_event_loop()
+    nothing, unknown = loop.create_future(), loop.create_future()
+    nothing.set_result(None)
+    unknown.set_result(False)
+    return pulumi.Output(set(), nothing, unknown)
+
+
+def servers() -> list[Machine]:
+    """Three that are still to be made."""
+    return [Machine(address=not_yet()) for _ in range(3)]
+
+
+@pytest.mark.parametrize("machines", [servers, not_yet, lambda: [not_yet(), not_yet()]])
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"software": "slurmm"}, "software: Input should be"),
+        ({"nodes": 1}, "nodes: Input should be"),
+        ({"setup": "/nowhere/setup.sh"}, "No such file"),
+    ],
+)
+def test_a_preview_checks_the_spec_before_any_server_is_made(
+    recorder: Recorder, machines: Callable[[], Any], fields: dict[str, Any], told: str
+) -> None:
+    """While the addresses of one's own machines are unknown, a wrong field fails the preview all the same (X7)."""
+    recorder.preview = True
+    with pytest.raises(SpecError, match=told):
+        declare(recorder, machines=machines, **fields)
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [(lambda: {"user": "admin"}, r"machines\.1\.address"), (lambda: {"address": not_yet(), "usr": "x"}, "usr")],
+)
+def test_a_preview_checks_what_it_knows_of_a_machine(recorder: Recorder, second: Callable[[], Any], told: str) -> None:
+    """A field that no machine has, or none for its address, is found beside addresses that are unknown (X7)."""
+    recorder.preview = True
+    with pytest.raises(SpecError, match=told):
+        declare(recorder, machines=lambda: [{"address": not_yet()}, second()])
+
+
+@pytest.mark.parametrize("machines", [servers, not_yet])
+def test_a_preview_of_good_arguments_passes(recorder: Recorder, machines: Callable[[], Any]) -> None:
+    """Addresses that are unknown are no fault, nor is their number (X7)."""
+    recorder.preview = True
+    declare(recorder, machines=machines)
+    assert "demo-machines" in recorder.seen
+
+
+@pytest.mark.parametrize(("mine", "told"), [(True, "provider"), (False, "by the stack o/p/other")])
+def test_a_preview_refuses_what_a_running_cluster_cannot_become(recorder: Recorder, *, mine: bool, told: str) -> None:
+    """A name that is taken, by this stack with another provider or by another stack, is refused in preview (C7, X7)."""
+    owner = declare(recorder)[1]["machines"]["owner"] if mine else "o/p/other"
+    facts = {"owner": owner, "spec": {"name": "demo", "nodes": 2}, "price_per_hour": "0"}
+    Ledger().record("demo", "demo-1", Happened.RESERVED, **facts, deadline="2026-01-01T00:25:00Z")
+    recorder.preview = True
+    with pytest.raises(Refused, match=told):
+        declare(recorder, machines=servers)
 
 
 @pytest.mark.parametrize("nodes", [2, 4.0])
