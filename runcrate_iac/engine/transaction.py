@@ -102,21 +102,25 @@ def retry(name: str, engine: Engine, on_event: OnEvent, *, replace_head: bool = 
     return up(view.spec, engine, on_event, replace_head=replace_head)
 
 
-def down(name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True) -> View | None:
+def down(
+    name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True, stack_gone: bool = False
+) -> View | None:
     """Release every machine together and prove it, then tidy Pulumi's state; None where there was nothing to do.
 
     ``faults``: those of the cluster's spec are injected still (X8). A cluster of another stack is ended by that stack,
-    unless it never came up: then Pulumi may not know of it. Raises :class:`Refused` where it is another stack's, or a
-    step of that stack is at work;
+    unless it never came up, where Pulumi may not know of it, or ``stack_gone``. Raises :class:`Refused` where it is
+    another stack's, or a step of that stack is at work;
     :class:`~runcrate_iac.errors.Leftover` where a machine can't be proved gone: it can be called again.
     """
     ledger = Ledger()
     with locked(name, "down"), Interrupts(name, "finishing") as interrupts:
         view = ledger.current(name)
         if view is not None:
-            if view.owner != owner(name) and view.state not in UNFINISHED:
+            if view.owner != owner(name) and view.state not in UNFINISHED and not stack_gone:
                 raise Refused(
-                    f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
+                    f"{name} belongs to the Pulumi stack {view.owner}",
+                    "run `pulumi destroy` in that project; where that stack is gone for good: "
+                    f"runcrate-iac down {name} --stack-gone",
                 )
             if view.spec.faults and not faults:
                 sound = view.spec.model_copy(update={"faults": ()})

@@ -28,7 +28,7 @@ from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine, MachineState
 from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import MOST_NODES
+from runcrate_iac.model.spec import MOST_NODES, parse
 from runcrate_iac.paths import cluster_dir, state_dir, write_atomic
 
 _RECORD = "pool"
@@ -79,6 +79,15 @@ def pools() -> dict[str, str]:
     """The stack of every pool that may have machines, by its mark: to the ledger they belong to nothing."""
     files = (state_dir() / "clusters").glob(f"*/{_RECORD}")
     return {file.parent.name: file.read_text().partition("\n")[0] for file in files}
+
+
+def end(mark: str) -> None:
+    """Release a pool whose stack is gone, by its mark.
+
+    Raises :class:`Leftover` where a machine can't be proved gone.
+    """
+    job = MachinesJob(spec=parse({"name": mark.rpartition("-")[0]}), owner=pools()[mark])
+    asyncio.run(_release(job, source_of(job)))
 
 
 def refuse_shrinking(job: MachinesJob) -> None:

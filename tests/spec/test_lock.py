@@ -82,6 +82,16 @@ def test_down_is_refused_while_a_step_works(monkeypatch: pytest.MonkeyPatch) -> 
     assert state() is State.TERMINATED
 
 
+def test_a_cluster_whose_stack_is_gone_is_ended_on_demand() -> None:
+    """`down` of another stack's cluster says how, where that stack is gone, and does it when told so (C7, X1)."""
+    reserved(Happened.JOINED)
+    with pytest.raises(Refused, match="belongs to the Pulumi stack organization/p/s") as error:
+        transaction.down("demo", None, ignored)
+    assert "runcrate-iac down demo --stack-gone" in error.value.remedy
+    transaction.down("demo", None, ignored, stack_gone=True)
+    assert state() is State.TERMINATED
+
+
 def test_a_check_is_refused_while_a_step_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """`status --check` while plain Pulumi installs software does not call a cluster degraded that is not done (C9)."""
     monkeypatch.setattr(lock, "COMMAND_WAITS", 0)

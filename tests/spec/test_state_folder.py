@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from runcrate_iac.cli import main
 from runcrate_iac.components.documents import pool_of
 from runcrate_iac.errors import Refused
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines import __main__ as machines
 from runcrate_iac.machines import pool
+from runcrate_iac.machines.forgotten import judge
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
@@ -82,6 +84,17 @@ def test_a_repeated_destroy_is_no_error(run: Run) -> None:
     ended(OWNER, "demo-1")
     run(machines.main, "release", JOB)
     run(nodes.main, "leave", INPUT)
+
+
+def test_a_pool_whose_stack_is_gone_is_ended_by_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`down` with the mark that `gc` shows ends a pool that no stack can end any more (C7, X1)."""
+    mark = pool.mark(MachinesJob.model_validate_json(pool_of("lab", OWNER, {"nodes": 2})))
+    pool._note(MachinesJob(spec=parse({"name": "lab"}), owner=OWNER), 2)
+    assert "--stack-gone" in judge(mark, lambda: None, pool.pools(), {})[0]
+    monkeypatch.setattr(sys, "argv", ["runcrate-iac", "down", mark, "--stack-gone", "--yes"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert pool.pools() == {}
 
 
 @pytest.mark.parametrize("verb", ["update", "release"])
