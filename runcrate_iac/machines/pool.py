@@ -44,7 +44,8 @@ def main() -> None:
         raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|update|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
     if verb != "reserve" and not cluster_dir(mark(job)).exists():  # it stays when the pool has ended
-        raise steps.unknown(f"pool {job.spec.name}", "")
+        others = [one for one in pools().items() if one[0].rpartition("-")[0] == job.spec.name]
+        raise steps.unknown(f"pool {job.spec.name}", "", job.owner, others)
     source = source_of(job)
     if verb != "release":
         refuse_shrinking(job)
@@ -88,6 +89,12 @@ def end(mark: str) -> None:
     """
     job = MachinesJob(spec=parse({"name": mark.rpartition("-")[0]}), owner=pools()[mark])
     asyncio.run(_release(job, source_of(job)))
+
+
+def move(mark: str, owner: str) -> None:
+    """Note that the pool's stack has this name now."""
+    record = cluster_dir(mark) / _RECORD
+    write_atomic(record, "\n".join([owner, *record.read_text().split("\n")[1:]]))
 
 
 def refuse_shrinking(job: MachinesJob) -> None:

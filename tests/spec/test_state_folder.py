@@ -17,12 +17,15 @@ from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.machines import __main__ as machines
 from runcrate_iac.machines import pool
 from runcrate_iac.machines.forgotten import judge
+from runcrate_iac.machines.step import refuse_change
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.documents import MachinesJob, Made, StepInput
 from runcrate_iac.model.lifecycle import Happened
 from runcrate_iac.model.money import FREE
 from runcrate_iac.model.spec import parse
+from runcrate_iac.paths import cluster_dir, write_atomic
 from runcrate_iac.provision import __main__ as nodes
+from runcrate_iac.steps import moved
 
 OWNER = "organization/p/s"
 URN = "urn:pulumi:s::p::runcrate:index:Cluster::demo"
@@ -79,6 +82,58 @@ def test_what_another_folder_made_is_refused(
     assert Ledger().current("demo") is None
 
 
+def test_a_stack_that_was_renamed_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals name the command by which the cluster goes on under the new name; a destroy ends it too (C7)."""
+    facts = {"owner": OWNER, "resource": URN, "spec": SPEC.model_dump(mode="json"), "price_per_hour": "5"}
+    view = Ledger().record("demo", "demo-1", Happened.RESERVED, **facts, deadline="2126-01-01T00:25:00Z")
+    renamed = "organization/p/prod"
+    command = f"runcrate-iac moved demo {renamed}"
+    with pytest.raises(Refused) as before_it_is_made:
+        refuse_change(view, SPEC, renamed)
+    with pytest.raises(Refused) as known_to_pulumi:
+        run(machines.main, "update", JOB.model_copy(update={"owner": renamed}))
+    assert command in before_it_is_made.value.remedy
+    assert command in known_to_pulumi.value.remedy
+    command_line(monkeypatch, *command.split())
+    after = Ledger().current("demo")
+    assert after
+    refuse_change(after, SPEC, renamed)
+    run(machines.main, "release", JOB)  # Pulumi has the old document
+    assert Ledger().current("demo") is None
+
+
+def test_another_stacks_name_is_not_taken_for_a_former_one() -> None:
+    """Where neither project nor stack is called the same, nobody is told to take the cluster over (C7)."""
+    assert moved("demo", "organization/p/dev", "acme/p/dev") != ""
+    assert moved("demo", "organization/p/dev", "organization/runcrate-iac/demo") == ""
+
+
+def test_a_pool_of_a_stack_that_was_renamed_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its mark, and with it its machines, under the stack's new name (C7)."""
+    mark, after = recorded(), MachinesJob.model_validate_json(pool_of("lab", "organization/p/prod", {"nodes": 2}))
+    with pytest.raises(Refused) as refusal:
+        run(pool.main, "update", after)
+    assert f"runcrate-iac moved {mark} organization/p/prod" in refusal.value.remedy
+    command_line(monkeypatch, "runcrate-iac", "moved", mark, "organization/p/prod")
+    assert pool.mark(after) == mark
+    with pytest.raises(Refused, match="3 are running, 2 are asked"):
+        pool.refuse_shrinking(after)
+
+
+def recorded() -> str:
+    """The mark of a pool called `lab`, of three machines, that this folder knows."""
+    mark = pool.mark(MachinesJob(spec=parse({"name": "lab"}), owner=OWNER))
+    write_atomic(cluster_dir(mark) / "pool", f"{OWNER}\n3\n")
+    return mark
+
+
+def command_line(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """Run a command, which succeeds."""
+    monkeypatch.setattr(sys, "argv", list(words))
+    with pytest.raises(SystemExit, match="0"):
+        main()
+
+
 def test_a_repeated_destroy_is_no_error(run: Run) -> None:
     """What this folder has made and ended is ended again without a word (C7)."""
     ended(OWNER, "demo-1")
@@ -88,12 +143,9 @@ def test_a_repeated_destroy_is_no_error(run: Run) -> None:
 
 def test_a_pool_whose_stack_is_gone_is_ended_by_its_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """`down` with the mark that `gc` shows ends a pool that no stack can end any more (C7, X1)."""
-    mark = pool.mark(MachinesJob.model_validate_json(pool_of("lab", OWNER, {"nodes": 2})))
-    pool._note(MachinesJob(spec=parse({"name": "lab"}), owner=OWNER), 2)
+    mark = recorded()
     assert "--stack-gone" in judge(mark, lambda: None, pool.pools(), {})[0]
-    monkeypatch.setattr(sys, "argv", ["runcrate-iac", "down", mark, "--stack-gone", "--yes"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
+    command_line(monkeypatch, "runcrate-iac", "down", mark, "--stack-gone", "--yes")
     assert pool.pools() == {}
 
 
