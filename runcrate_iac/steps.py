@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
@@ -22,6 +23,7 @@ from runcrate_iac.model.conditions import broken, sentence
 from runcrate_iac.model.lifecycle import Happened, State, after_step, before_step
 from runcrate_iac.model.progress import Mark, Outcome, Step
 from runcrate_iac.model.spec import explain
+from runcrate_iac.paths import state_dir
 
 INTERRUPTED = 130
 
@@ -84,6 +86,46 @@ def record(ledger: Ledger, cluster: str, step: Step, work: Callable[[], Outcome]
         feed.tell(Mark.FAILED, sentence(condition), condition.node)
     feed.tell(Mark.DONE if outcome.ok else Mark.FAILED, f"{'done' if outcome.ok else 'failed'} in {seconds} s")
     return outcome
+
+
+def refuse_unknown(ledger: Ledger, cluster: str, *, resource: str, owner: str = "", cluster_id: str = "") -> None:
+    """Raise :class:`Refused` where Pulumi has made what this state folder has never known, by its owner or its id.
+
+    It runs elsewhere, or did; taken for nothing it would be left running, and taken for new it would be started anew.
+    """
+    entries = ledger.entries(cluster)
+    owners = {entry.data["owner"] for entry in entries if "owner" in entry.data}
+    if owner not in owners and all(entry.cluster_id != cluster_id for entry in entries):
+        raise unknown(cluster, resource, owner, [(cluster, other) for other in sorted(owners)])
+
+
+def unknown(what: str, resource: str, owner: str, others: Sequence[tuple[str, str]]) -> Refused:
+    """The error for what was made with another state folder, and the way out where that is lost.
+
+    ``others``: what this folder knows of that name, and the stack that it is of.
+    """
+    stacks = ", ".join(other for _, other in others)
+    known = f" of this stack, only of {stacks}" if others else ""
+    urn = shlex.quote(resource) if resource else "URN"
+    ways = [
+        "set RUNCRATE_IAC_HOME to the folder that it was made with",
+        f"where that is lost, let Pulumi forget it: pulumi state delete --target-dependents {urn}",
+        "its machines may run on: see `runcrate-iac gc`, and what their provider lists",
+        *(moved(known_as, other, owner) for known_as, other in others),
+    ]
+    return Refused(
+        f"{what} was made with another state folder: {state_dir()} does not know it{known}; nothing was done",
+        "\n  ".join(filter(None, ways)),
+    )
+
+
+def moved(what: str, former: str, owner: str) -> str:
+    """What to do where a stack is another one by its name only: it was renamed, or moved to another backend.
+
+    Empty where neither the project nor the stack is called as before.
+    """
+    alike = set(former.split("/")[1:]) & set(owner.split("/")[1:])
+    return f"where that is this stack under its former name: runcrate-iac moved {what} {owner}" if alike else ""
 
 
 def _broken_off(ledger: Ledger, cluster: str, step: Step, cause: BaseException) -> None:

@@ -18,6 +18,7 @@ from runcrate_iac.cli import (
     events,
     gc,
     kubeconfig,
+    moved,
     output,
     preview,
     receipt,
@@ -57,6 +58,7 @@ app.command("ssh", context_settings=ssh.CONTEXT)(ssh.ssh)
 app.command("kubeconfig")(kubeconfig.kubeconfig)
 app.command("down")(down.down)
 app.command("gc")(gc.gc)
+app.command("moved")(moved.moved)
 app.command("events")(events.events)
 app.command("receipt")(receipt.receipt)
 app.command("doctor")(doctor.doctor)

@@ -44,7 +44,7 @@ def bandwidth(name: output.Name, nodes: Nodes = None, pairs: Which = None, as_js
 
     Exit code 4 where a pair of the private network could not be measured.
     """
-    from runcrate_iac.engine.lock import locked  # noqa: PLC0415 - loaded when it is needed
+    from runcrate_iac.lock import COMMAND_WAITS, at_work, locked  # noqa: PLC0415 - loaded when it is needed
     from runcrate_iac.provision import ssh  # noqa: PLC0415
     from runcrate_iac.provision.bandwidth import Bandwidth, NotMeasured, longest  # noqa: PLC0415
 
@@ -61,7 +61,8 @@ def bandwidth(name: output.Name, nodes: Nodes = None, pairs: Which = None, as_js
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
-    with locked(view.name, "bandwidth"):
+    report = lambda what, _: tell(what)  # noqa: E731
+    with locked(view.name, "bandwidth"), at_work(view.name, "bandwidth", report, COMMAND_WAITS):
         tell(f"{_count(rounds)} pairs in {len(rounds)} rounds, for {longest(rounds):.0f} s at most")
         run = Bandwidth(plan, ssh.write(view.name, plan), tell)
         speeds = run.measure(rounds)

@@ -60,7 +60,7 @@ def up(name: str) -> View:
 
 def run(view: View, verb: str, *, as_json: bool) -> tuple[View, Outcome]:
     """Check the cluster under its lock, with live news; the cluster afterwards, and what was found."""
-    from runcrate_iac.engine.lock import locked  # noqa: PLC0415 - loaded when it is needed
+    from runcrate_iac.lock import COMMAND_WAITS, at_work, locked  # noqa: PLC0415 - loaded when it is needed
     from runcrate_iac.provision.alive import looker  # noqa: PLC0415
     from runcrate_iac.provision.step import perform  # noqa: PLC0415
 
@@ -70,7 +70,8 @@ def run(view: View, verb: str, *, as_json: bool) -> tuple[View, Outcome]:
         feed = Feed(view.name, Step.CHECK, display)
         dead = looker(Step.CHECK, view, feed.report)
         work = lambda: perform(Step.CHECK, document, time.time(), feed.emit, dead=dead)  # noqa: E731
-        outcome = steps.record(ledger, view.name, Step.CHECK, work, feed)
+        with at_work(view.name, verb, feed.report, COMMAND_WAITS):
+            outcome = steps.record(ledger, view.name, Step.CHECK, work, feed)
     return ledger.current(view.name) or view, outcome
 
 

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from runcrate_iac.components import documents
 from runcrate_iac.components.args import ClusterArgs
+from runcrate_iac.components.declared import known, refuse_twice
 from runcrate_iac.components.step import command, owner
 from runcrate_iac.machines import lease
 from runcrate_iac.model.offer import JOIN_SECONDS
@@ -46,8 +47,13 @@ class Cluster(pulumi.ComponentResource):
         """
         super().__init__("runcrate:index:Cluster", name, None, opts)
         declared = {**args, **fields}
-        spec = pulumi.Output.from_input(declared).apply(lambda values: documents.spec_of(name, values))
-        made = self._machines(name, declared, spec)
+        # Its value alone: a child that depends on its parent is a cycle to Pulumi.
+        urn: pulumi.Output[str | None] = pulumi.Output.from_input(self.urn.future())
+        checked = pulumi.Output.all(known(declared), urn).apply(
+            partial(_checked, name, owner(), given=declared.get("machines") is not None)
+        )
+        spec = pulumi.Output.all(declared, checked).apply(lambda got: documents.spec_of(name, got[0]))
+        made = self._machines(name, declared, spec, urn)
         last: pulumi.Resource | None = None
         scripted = declared.get("setup") is not None
         for step in _ON_NODES:
@@ -80,17 +86,33 @@ class Cluster(pulumi.ComponentResource):
         """
         return lease.user_data(index, join_timeout)
 
-    def _machines(self, name: str, declared: Mapping[str, Any], spec: pulumi.Output[ClusterSpec]) -> pulumi.Output[str]:
+    def _machines(
+        self,
+        name: str,
+        declared: Mapping[str, Any],
+        spec: pulumi.Output[ClusterSpec],
+        urn: pulumi.Output[str | None],
+    ) -> pulumi.Output[str]:
         given = pulumi.Output.from_input(declared.get("machines"))
-        # Its value alone: a child that depends on its parent is a cycle to Pulumi.
-        urn: pulumi.Output[str | None] = pulumi.Output.from_input(self.urn.future())
         document = pulumi.Output.all(spec, given, urn).apply(
             lambda got: documents.machines_document(got[0], owner(), got[1], got[2])
         )
         options = pulumi.ResourceOptions(parent=self)
         return command(
-            f"{name}-machines", "runcrate_iac.machines", "reserve", document, delete="release", opts=options
+            f"{name}-machines",
+            "runcrate_iac.machines",
+            "reserve",
+            document,
+            update="update",
+            delete="release",
+            opts=options,
         ).stdout
+
+
+def _checked(name: str, of: str, got: list[Any], *, given: bool) -> str:
+    spec = documents.checked(name, got[0], of, got[1], given=given)
+    refuse_twice("Cluster", spec.name)
+    return spec.name
 
 
 def _step_document(step: Step, of: str, known: list[Any]) -> str:

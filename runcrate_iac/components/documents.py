@@ -62,6 +62,24 @@ def spec_of(name: str, args: Mapping[str, Any]) -> ClusterSpec:
     return spec
 
 
+def checked(name: str, args: Mapping[str, Any], owner: str, resource: str | None, *, given: bool) -> ClusterSpec:
+    """The spec of arguments that a preview knows: ``given`` machines without addresses, or none before they are made.
+
+    Raises :class:`~runcrate_iac.errors.SpecError` that names every wrong field; :class:`~runcrate_iac.errors.Refused`
+    where the running cluster of that name is another stack's, or can't become this one.
+    """
+    ledger = Ledger()
+    view = ledger.current(str(args.get("cluster_name") or name))
+    if given and "machines" not in args:
+        args = {"nodes": view.spec.nodes if view else 2, **args, "provider": "given"}
+    spec = spec_of(name, args)
+    if view is not None:
+        refuse_change(view, spec, owner)
+    else:
+        refuse_rename(MachinesJob(spec=spec, owner=owner, resource=resource or ""), ledger)
+    return spec
+
+
 def pool_of(name: str, owner: str, args: Mapping[str, Any]) -> str:
     """The document of a pool of machines that are given to a cluster later.
 
@@ -135,14 +153,10 @@ def machines_document(
 ) -> str:
     """The machines step's input; ``resource`` is the URN of the cluster's.
 
-    Raises :class:`~runcrate_iac.errors.Refused` where this stack's running cluster can't become that: in a preview too.
+    Raises :class:`~runcrate_iac.errors.Refused` where a machine is not in its place.
     """
-    ledger = Ledger()
-    view = ledger.current(spec.name)
-    if view is not None and view.owner == owner:
-        refuse_change(view, spec, owner)
     machines = given_machines(f"Cluster {spec.name}", given or ())
-    refuse_misplaced(spec.name, machines, ledger)
+    refuse_misplaced(spec.name, machines, Ledger())
     job = MachinesJob(
         spec=spec,
         owner=owner,
@@ -150,8 +164,6 @@ def machines_document(
         given=machines,
         repairs=repairs(spec.name, owner, Step.MACHINES),
     )
-    if view is None:
-        refuse_rename(job, ledger)
     return job.model_dump_json()
 
 

@@ -9,6 +9,7 @@ import pulumi
 
 from runcrate_iac.components import documents
 from runcrate_iac.components.args import Machine, MachineShape
+from runcrate_iac.components.declared import refuse_twice
 from runcrate_iac.components.step import command, owner
 
 
@@ -33,10 +34,21 @@ class LocalMachines(pulumi.ComponentResource):
         """
         super().__init__("runcrate:index:LocalMachines", name, None, opts)
         declared: dict[str, Any] = {"nodes": nodes, "machine": machine, "faults": faults}
-        document = pulumi.Output.from_input(declared).apply(partial(documents.pool_of, name, owner()))
+        document = pulumi.Output.from_input(declared).apply(partial(_document, name, owner()))
         options = pulumi.ResourceOptions(parent=self)
         made = command(
-            f"{name}-pool", "runcrate_iac.machines.pool", "reserve", document, delete="release", opts=options
+            f"{name}-pool",
+            "runcrate_iac.machines.pool",
+            "reserve",
+            document,
+            update="update",
+            delete="release",
+            opts=options,
         )
         self.machines = made.stdout.apply(json.loads)
         self.register_outputs({"machines": self.machines})
+
+
+def _document(name: str, of: str, declared: Mapping[str, Any]) -> str:
+    refuse_twice("LocalMachines", name)
+    return documents.pool_of(name, of, declared)

@@ -2,9 +2,12 @@
 
 import shlex
 import sys
+from functools import partial
 
 import pulumi
 from pulumi_command import local
+
+_LINE = 'python={recorded}; [ -x "$python" ] || python=python3; exec "$python" -m {module} {verb}'
 
 
 def command(
@@ -14,24 +17,34 @@ def command(
     document: pulumi.Output[str],
     *,
     opts: pulumi.ResourceOptions,
+    update: str | None = None,
     delete: str | None = None,
 ) -> local.Command:
     """A resource that runs ``python -m module create`` with the document on standard input.
 
-    An update runs the same again, since every step can be repeated. Standard error, the news, is shown
-    live; standard output is a document for the next step. The old output is kept out of the environment,
-    which has no room for a long one (G4).
+    An update runs the same again, since every step can be repeated, or ``update`` where that is given. Standard error,
+    the news, is shown live; standard output is a document for the next step. The old output is kept out of the
+    environment, which has no room for a long one (G4).
     """
-    python = shlex.join([sys.executable, "-m", module])
+    run = partial(_shell, module)
     return local.Command(
         name,
-        create=f"{python} {create}",
-        delete=f"{python} {delete}" if delete else None,
+        create=run(create),
+        update=run(update) if update else None,
+        delete=run(delete) if delete else None,
         stdin=document,
         logging=local.Logging.STDERR,
         add_previous_output_in_env=False,
         opts=opts,
     )
+
+
+def _shell(module: str, verb: str) -> str:
+    """A line for the shell that becomes ``python -m module verb``.
+
+    Pulumi keeps it with the resource: the environment that made it may be gone when it is destroyed (C7).
+    """
+    return _LINE.format(recorded=shlex.quote(sys.executable), module=module, verb=verb)
 
 
 def owner() -> str:

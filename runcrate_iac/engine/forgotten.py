@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from runcrate_iac.engine import stack_files
-from runcrate_iac.engine.lock import holder, locked
 from runcrate_iac.errors import Refused, RuncrateError
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.salvage import Salvaged, damaged, salvage
 from runcrate_iac.ledger.view import Note
+from runcrate_iac.lock import busy, locked
 from runcrate_iac.machines import fleet
 from runcrate_iac.machines.forgotten import Marked, find, judge, name_of
 from runcrate_iac.machines.gone import proof
@@ -21,7 +21,6 @@ from runcrate_iac.machines.step import forget
 from runcrate_iac.model.base import Model
 from runcrate_iac.model.network import Machine, node_name
 from runcrate_iac.model.progress import Event, Step
-from runcrate_iac.paths import state_dir
 
 
 class Ended(Model):
@@ -62,13 +61,6 @@ def look() -> Found:
     salvaged, stacks = _salvage_alone(), _damaged_stacks()
     marked, silent = asyncio.run(find(Ledger(), busy))
     return Found(salvaged=salvaged, stacks=stacks, silent=silent, marked=tuple(marked))
-
-
-def busy() -> dict[str, str]:
-    """Who works on which cluster name now."""
-    locks = (state_dir() / "clusters").glob("*/lock")
-    held = {path.parent.name: holder(path) for path in locks}
-    return {name: who for name, who in held.items() if who}
 
 
 def _salvage_alone() -> Salvaged | None:

@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from runcrate_iac.engine.install import Engine
 from runcrate_iac.engine.interrupts import Interrupts
-from runcrate_iac.engine.lock import locked
 from runcrate_iac.engine.program import owner, program
 from runcrate_iac.engine.pulumi import Stack, end_orphans, left_behind
 from runcrate_iac.engine.undo import Undoing, undo
@@ -21,6 +20,7 @@ from runcrate_iac.errors import Degraded, Failed, Leftover, Refused, RuncrateErr
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed, follow, position
 from runcrate_iac.ledger.view import Entry, Note, View
+from runcrate_iac.lock import COMMAND_WAITS, at_work, locked
 from runcrate_iac.machines import replace
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.growth import told
@@ -102,28 +102,35 @@ def retry(name: str, engine: Engine, on_event: OnEvent, *, replace_head: bool = 
     return up(view.spec, engine, on_event, replace_head=replace_head)
 
 
-def down(name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True) -> View | None:
+def down(
+    name: str, engine: Engine | None, on_event: OnEvent, *, faults: bool = True, stack_gone: bool = False
+) -> View | None:
     """Release every machine together and prove it, then tidy Pulumi's state; None where there was nothing to do.
 
     ``faults``: those of the cluster's spec are injected still (X8). A cluster of another stack is ended by that stack,
-    unless it never came up: then Pulumi may not know of it. Raises :class:`Refused` where it is another stack's;
+    unless it never came up, where Pulumi may not know of it, or ``stack_gone``. Raises :class:`Refused` where it is
+    another stack's, or a step of that stack is at work;
     :class:`~runcrate_iac.errors.Leftover` where a machine can't be proved gone: it can be called again.
     """
     ledger = Ledger()
     with locked(name, "down"), Interrupts(name, "finishing") as interrupts:
         view = ledger.current(name)
         if view is not None:
-            if view.owner != owner(name) and view.state not in UNFINISHED:
+            if view.owner != owner(name) and view.state not in UNFINISHED and not stack_gone:
                 raise Refused(
-                    f"{name} belongs to the Pulumi stack {view.owner}", "run `pulumi destroy` in that project"
+                    f"{name} belongs to the Pulumi stack {view.owner}",
+                    "run `pulumi destroy` in that project; where that stack is gone for good: "
+                    f"runcrate-iac down {name} --stack-gone",
                 )
             if view.spec.faults and not faults:
                 sound = view.spec.model_copy(update={"faults": ()})
                 ledger.note(name, view.cluster_id, Note.SPEC_CHANGED, spec=sound.model_dump(mode="json"))
             open_stack = partial(_opened, engine, name, interrupts, on_event) if engine else None
             undoing = Undoing(view, machines.release, ledger, on_event, open_stack)
-            for failure in undo(undoing):
-                raise failure
+            end_orphans(name)
+            with at_work(name, "down", Feed(name, Step.MACHINES, on_event).report, COMMAND_WAITS):
+                for failure in undo(undoing):
+                    raise failure
             return undoing.view
         if engine is not None and left_behind(name):
             _opened(engine, name, interrupts, on_event).destroy()

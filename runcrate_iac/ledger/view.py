@@ -57,7 +57,9 @@ class Note(StrEnum):
     SPEC_CHANGED = "spec_changed"
     """The declared spec of a running cluster, where a change is allowed."""
     TAKEN_OVER = "taken_over"
-    """``resource``: the cluster is another resource's of its stack now, such as one that was renamed in the program."""
+    """``resource``: the cluster is another resource's of its stack now, such as one that was renamed in the program.
+
+    ``owner``, where its stack was renamed, or moved to another backend: that stack's name now."""
     SALVAGED = "salvaged"
     """The ledger's file was damaged, and events of this cluster may be missing; ``kept`` is the damaged file."""
 
@@ -80,6 +82,8 @@ class View(Model):
     cluster_id: str
     owner: str
     """The Pulumi stack it belongs to: ``organization/project/stack``."""
+    former_owners: tuple[str, ...] = ()
+    """What that stack was called before; Pulumi's own documents of the cluster say so until they are written anew."""
     resource: str = ""
     """The URN of its resource there."""
     spec: ClusterSpec
@@ -226,6 +230,8 @@ def _change(view: View, entry: Entry) -> dict[str, Any]:
             change = {"spec": ClusterSpec.model_validate(data["spec"])}
         case Note.TAKEN_OVER:
             change = {"resource": data["resource"]}
+            if "owner" in data:
+                change |= {"owner": data["owner"], "former_owners": (*view.former_owners, view.owner)}
         case Note.STEP_ENDED:
             change = _step_ended(view, data)
         case kind if kind in Happened.__members__.values():

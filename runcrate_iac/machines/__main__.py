@@ -1,4 +1,4 @@
-"""The machines step as a process: ``python -m runcrate_iac.machines reserve|release < document``."""
+"""The machines step as a process: ``python -m runcrate_iac.machines reserve|update|release < document``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import sys
 import time
 from contextlib import suppress
+from datetime import datetime
 
 from runcrate_iac import steps
-from runcrate_iac.errors import Refused, SpecError, StateUnwritable
+from runcrate_iac.errors import Refused, SpecError, StateUnwritable, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
 from runcrate_iac.ledger.view import View
-from runcrate_iac.machines import growth, step
+from runcrate_iac.lock import STEP_WAITS, at_work
+from runcrate_iac.machines import gone, growth, step
 from runcrate_iac.machines.provider import Provider
 from runcrate_iac.machines.registry import provider_of
 from runcrate_iac.model import faults
@@ -23,27 +25,36 @@ from runcrate_iac.model.progress import Mark, Outcome, Step
 
 
 def main() -> None:
-    """Reserve or release."""
+    """Reserve or release; an update reserves too, of a cluster that Pulumi has made before."""
     verb = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004
-    if verb not in ("reserve", "release"):
-        raise SpecError("usage: python -m runcrate_iac.machines reserve|release < document")
+    if verb not in ("reserve", "update", "release"):
+        raise SpecError("usage: python -m runcrate_iac.machines reserve|update|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
-    source = provider_of(job.spec, job.given)
-    _reserve(job, source) if verb == "reserve" else _release(job, source)
+    ledger, feed, source = Ledger(), Feed(job.spec.name, Step.MACHINES), provider_of(job.spec, job.given)
+    if verb != "reserve":
+        steps.refuse_unknown(ledger, job.spec.name, resource=job.resource, owner=job.owner)
+    # A command that ends a cluster holds the lock while Pulumi tidies up after it, and there is nothing to do then.
+    if verb == "release" and _to_end(job, ledger) is None:
+        return
+    with at_work(job.spec.name, Step.MACHINES, feed.report, STEP_WAITS):
+        _release(job, source, ledger, feed) if verb == "release" else _reserve(job, source, ledger, feed)
 
 
-def _reserve(job: MachinesJob, source: Provider) -> None:
-    ledger, feed, begun = Ledger(), Feed(job.spec.name, Step.MACHINES), time.monotonic()
+def _reserve(job: MachinesJob, source: Provider, ledger: Ledger, feed: Feed) -> None:
+    began, begun = ledger.now(), time.monotonic()
     feed.tell(Mark.STARTED, f"reserving {job.spec.nodes} machines")
     if job.spec.faults:
         feed.report(faults.told(job.spec.faults), None)
     try:
         step.prepare(job, source, ledger, feed.report)
         made = asyncio.run(step.reserve(job, source, ledger, feed.report))
+        _refuse_ended(_ended_since(began, job, ledger))
     except BaseException as error:
         feed.tell(Mark.FAILED, str(error) or type(error).__name__, getattr(error, "node", None))
-        if (view := ledger.current(job.spec.name)) and view.owner == job.owner and not _untouched(view, error):
-            with suppress(StateUnwritable), ledger.keeping(feed.report):  # a full disk keeps no machine alive
+        with suppress(StateUnwritable), ledger.keeping(feed.report):  # a full disk keeps no machine alive
+            if ended := _ended_since(began, job, ledger):
+                asyncio.run(gone.end(ended, source, ledger, feed.report))
+            elif (view := ledger.current(job.spec.name)) and view.owner == job.owner and not _untouched(view, error):
                 _fail(view, error, source, ledger, feed, seconds=round(time.monotonic() - begun, 1))
         raise
     seconds = round(time.monotonic() - begun, 1)
@@ -80,15 +91,33 @@ def _fail(view: View, error: BaseException, source: Provider, ledger: Ledger, fe
         ledger.record(view.name, view.cluster_id, happened, step=Step.MACHINES)
 
 
-def _release(job: MachinesJob, source: Provider) -> None:
-    ledger = Ledger()
+def _ended_since(began: datetime, job: MachinesJob, ledger: Ledger) -> View | None:
+    """The job's cluster, where something else has ended it since: what came up after that belongs to nothing (X1)."""
+    view = ledger.latest(job.spec.name)
+    if view is None or view.owner != job.owner or not view.over:
+        return None
+    return view if view.ended_at and view.ended_at >= began else None
+
+
+def _refuse_ended(ended: View | None) -> None:
+    if ended:
+        raise StepFailed(f"{ended.name} was ended while its machines came up", "bring it up again")
+
+
+def _to_end(job: MachinesJob, ledger: Ledger) -> View | None:
+    """The cluster that the end of the job's resource ends.
+
+    None where it was released before, since a repeated destroy is no error, or is another one's, and not ours to end.
+    """
     view = ledger.current(job.spec.name)
-    if view is None or not step.is_end_of(job, view):
-        return  # released before: a repeated destroy is no error; or another one's, which is not ours to end
-    report = Feed(job.spec.name, Step.MACHINES).report
-    with ledger.keeping(report):
-        asyncio.run(step.release(view, source, ledger, report))
-    step.forget(view.name)
+    return view if view is not None and step.is_end_of(job, view) else None
+
+
+def _release(job: MachinesJob, source: Provider, ledger: Ledger, feed: Feed) -> None:
+    if view := _to_end(job, ledger):
+        with ledger.keeping(feed.report):
+            asyncio.run(step.release(view, source, ledger, feed.report))
+        step.forget(view.name)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,8 @@ def judge(
     if view is None:
         known = "not in the ledger"
     if cluster_id in pooled:
-        return f"a pool of the stack {pooled[cluster_id]}: `pulumi destroy` ends it", known
+        gone = f"where that is gone, `runcrate-iac down {cluster_id} --stack-gone`"
+        return f"a pool of the stack {pooled[cluster_id]}: `pulumi destroy` ends it; {gone}", known
     if name in busy:
         return busy[name], known
     if view is not None and mine and not view.over:

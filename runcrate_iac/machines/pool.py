@@ -28,7 +28,7 @@ from runcrate_iac.model.documents import MachinesJob
 from runcrate_iac.model.network import Machine, MachineState
 from runcrate_iac.model.offer import JOIN_SECONDS
 from runcrate_iac.model.progress import Step
-from runcrate_iac.model.spec import MOST_NODES
+from runcrate_iac.model.spec import MOST_NODES, parse
 from runcrate_iac.paths import cluster_dir, state_dir, write_atomic
 
 _RECORD = "pool"
@@ -40,14 +40,17 @@ _RUNS = frozenset({MachineState.BOOTING, MachineState.RUNNING})
 def main() -> None:
     """Reserve or release."""
     verb = sys.argv[1] if len(sys.argv) == 2 else ""  # noqa: PLR2004
-    if verb not in ("reserve", "release"):
-        raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|release < document")
+    if verb not in ("reserve", "update", "release"):
+        raise SpecError("usage: python -m runcrate_iac.machines.pool reserve|update|release < document")
     job = MachinesJob.model_validate_json(sys.stdin.read())
+    if verb != "reserve" and not cluster_dir(mark(job)).exists():  # it stays when the pool has ended
+        others = [one for one in pools().items() if one[0].rpartition("-")[0] == job.spec.name]
+        raise steps.unknown(f"pool {job.spec.name}", "", job.owner, others)
     source = source_of(job)
-    if verb == "reserve":
+    if verb != "release":
         refuse_shrinking(job)
         _prepare(job, source)
-    asyncio.run(_reserve(job, source) if verb == "reserve" else _release(job, source))
+    asyncio.run(_release(job, source) if verb == "release" else _reserve(job, source))
 
 
 def mark(job: MachinesJob) -> str:
@@ -77,6 +80,21 @@ def pools() -> dict[str, str]:
     """The stack of every pool that may have machines, by its mark: to the ledger they belong to nothing."""
     files = (state_dir() / "clusters").glob(f"*/{_RECORD}")
     return {file.parent.name: file.read_text().partition("\n")[0] for file in files}
+
+
+def end(mark: str) -> None:
+    """Release a pool whose stack is gone, by its mark.
+
+    Raises :class:`Leftover` where a machine can't be proved gone.
+    """
+    job = MachinesJob(spec=parse({"name": mark.rpartition("-")[0]}), owner=pools()[mark])
+    asyncio.run(_release(job, source_of(job)))
+
+
+def move(mark: str, owner: str) -> None:
+    """Note that the pool's stack has this name now."""
+    record = cluster_dir(mark) / _RECORD
+    write_atomic(record, "\n".join([owner, *record.read_text().split("\n")[1:]]))
 
 
 def refuse_shrinking(job: MachinesJob) -> None:

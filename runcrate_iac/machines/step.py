@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 
+from runcrate_iac import steps
 from runcrate_iac.artifacts.store import refuse_unusable
 from runcrate_iac.errors import Refused, SpecError
 from runcrate_iac.ledger.events import Ledger
@@ -142,9 +143,10 @@ def request_for(spec: ClusterSpec, cluster_id: str, deadline: float) -> Reservat
 def refuse_change(view: View, spec: ClusterSpec, owner: str) -> None:
     """Raise :class:`Refused` where this spec can't be applied to the living cluster of its name."""
     if view.owner != owner:
+        moved = steps.moved(view.name, view.owner, owner)
         raise Refused(
             f"{view.name} is up already, by the stack {view.owner} since {view.reserved_at:%Y-%m-%d %H:%M} UTC",
-            "take another name, or end that one first",
+            "\n  ".join(filter(None, ["take another name, or end that one first", moved])),
         )
     if view.over or (view.state, Happened.TERMINATE_ASKED) not in TABLE:
         raise Refused(f"{view.name} is {view.state} and not all released", f"runcrate-iac down {view.name}")
@@ -176,7 +178,7 @@ def is_end_of(job: MachinesJob, view: View) -> bool:
 
     Pulumi makes a renamed resource first, which takes the cluster over, and then ends the old one.
     """
-    return view.owner == job.owner and view.is_of(job.resource)
+    return job.owner in (view.owner, *view.former_owners) and view.is_of(job.resource)
 
 
 def _checked(job: MachinesJob, provider: Provider, ledger: Ledger) -> Offer:

@@ -10,6 +10,7 @@ from runcrate_iac import steps
 from runcrate_iac.errors import Degraded, SpecError, StepFailed
 from runcrate_iac.ledger.events import Ledger
 from runcrate_iac.ledger.feed import Feed
+from runcrate_iac.lock import STEP_WAITS, at_work
 from runcrate_iac.machines import step as machines
 from runcrate_iac.machines.given import GivenProvider
 from runcrate_iac.machines.growth import told
@@ -39,10 +40,17 @@ def main() -> None:
         names = "|".join([*(step for step in Step if step is not Step.MACHINES), LEAVE])
         raise SpecError(f"usage: python -m runcrate_iac.provision {names} < document")
     document = StepInput.model_validate_json(sys.stdin.read())
+    name, made = document.spec.name, document.made
+    steps.refuse_unknown(Ledger(), name, resource=made.resource, cluster_id=made.cluster_id)
+    with at_work(name, wanted[0], Feed(name, wanted[0]).report, STEP_WAITS):
+        _do(wanted[0], document)
+
+
+def _do(step: Step, document: StepInput) -> None:
     try:
-        outcome = _recorded(wanted[0], document)
+        outcome = _recorded(step, document)
     except KeyboardInterrupt:
-        if wanted[0] in RELEASES:
+        if step in RELEASES:
             _give_up(document.spec.name, [], "interrupted", reached=True)
         raise
     if not outcome.ok:
@@ -108,11 +116,23 @@ def _tails(cluster: str, nodes: list[str]) -> list[str]:
 
 
 def _leave(document: StepInput) -> None:
-    name, made = document.spec.name, document.made
-    view = Ledger().current(name)
-    # Else it has ended already, or is another resource's of the program by now, such as one that was renamed.
-    if view is not None and view.cluster_id == made.cluster_id and view.is_of(made.resource):
-        leave(name, made.cluster_id, made.machines, Feed(name, Step.JOIN).report)
+    name, made, ledger = document.spec.name, document.made, Ledger()
+    steps.refuse_unknown(ledger, name, resource=made.resource, cluster_id=made.cluster_id)
+    if not _is_in(ledger, document):
+        return
+    report = Feed(name, Step.JOIN).report
+    with at_work(name, LEAVE, report, STEP_WAITS):
+        if _is_in(ledger, document):
+            leave(name, made.cluster_id, made.machines, report)
+
+
+def _is_in(ledger: Ledger, document: StepInput) -> bool:
+    """Whether the machines are to leave with the document's resource.
+
+    Else the cluster has ended already, or is another resource's of the program by now, such as one that was renamed.
+    """
+    view, made = ledger.current(document.spec.name), document.made
+    return view is not None and view.cluster_id == made.cluster_id and view.is_of(made.resource)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import runpy
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +39,7 @@ class Recorder(mocks.Mocks):
     def __init__(self) -> None:
         """Start with none."""
         self.seen: dict[str, mocks.MockResourceArgs] = {}
+        self.preview = False
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         """Answer as the machines step would."""
@@ -67,7 +71,7 @@ def declare(recorder: Recorder, name: str = "demo", **fields: Any) -> tuple[dict
     documents = {
         seen.removeprefix(f"{name}-"): json.loads(plain(args.inputs["stdin"]))
         for seen, args in recorder.seen.items()
-        if "stdin" in args.inputs
+        if isinstance(args.inputs.get("stdin"), str | dict)  # else it is not known yet
     }
     return outputs, documents
 
@@ -81,7 +85,7 @@ def _run(recorder: Recorder, program: Callable[[], Any]) -> None:
     # In a thread of its own: Pulumi nests event loops, which upsets this thread's recursion count in CPython 3.11.
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    pulumi.runtime.set_mocks(recorder, project="lab", stack="dev")
+    pulumi.runtime.set_mocks(recorder, project="lab", stack="dev", preview=recorder.preview)
     try:
         pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
     finally:
@@ -124,6 +128,68 @@ def test_machines_of_the_program_are_taken_as_given(recorder: Recorder) -> None:
     assert documents["machines"]["spec"]["provider"] == "given"
 
 
+def not_yet() -> pulumi.Output[Any]:
+    """An output of a resource that a preview only plans."""
+    loop = asyncio.get_event_loop()
+    nothing, unknown = loop.create_future(), loop.create_future()
+    nothing.set_result(None)
+    unknown.set_result(False)
+    return pulumi.Output(set(), nothing, unknown)
+
+
+def servers() -> list[Machine]:
+    """Three that are still to be made."""
+    return [Machine(address=not_yet()) for _ in range(3)]
+
+
+@pytest.mark.parametrize("machines", [servers, not_yet, lambda: [not_yet(), not_yet()]])
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"software": "slurmm"}, "software: Input should be"),
+        ({"nodes": 1}, "nodes: Input should be"),
+        ({"setup": "/nowhere/setup.sh"}, "No such file"),
+    ],
+)
+def test_a_preview_checks_the_spec_before_any_server_is_made(
+    recorder: Recorder, machines: Callable[[], Any], fields: dict[str, Any], told: str
+) -> None:
+    """While the addresses of one's own machines are unknown, a wrong field fails the preview all the same (X7)."""
+    recorder.preview = True
+    with pytest.raises(SpecError, match=told):
+        declare(recorder, machines=machines, **fields)
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [(lambda: {"user": "admin"}, r"machines\.1\.address"), (lambda: {"address": not_yet(), "usr": "x"}, "usr")],
+)
+def test_a_preview_checks_what_it_knows_of_a_machine(recorder: Recorder, second: Callable[[], Any], told: str) -> None:
+    """A field that no machine has, or none for its address, is found beside addresses that are unknown (X7)."""
+    recorder.preview = True
+    with pytest.raises(SpecError, match=told):
+        declare(recorder, machines=lambda: [{"address": not_yet()}, second()])
+
+
+@pytest.mark.parametrize("machines", [servers, not_yet])
+def test_a_preview_of_good_arguments_passes(recorder: Recorder, machines: Callable[[], Any]) -> None:
+    """Addresses that are unknown are no fault, nor is their number (X7)."""
+    recorder.preview = True
+    declare(recorder, machines=machines)
+    assert "demo-machines" in recorder.seen
+
+
+@pytest.mark.parametrize(("mine", "told"), [(True, "provider"), (False, "by the stack o/p/other")])
+def test_a_preview_refuses_what_a_running_cluster_cannot_become(recorder: Recorder, *, mine: bool, told: str) -> None:
+    """A name that is taken, by this stack with another provider or by another stack, is refused in preview (C7, X7)."""
+    owner = declare(recorder)[1]["machines"]["owner"] if mine else "o/p/other"
+    facts = {"owner": owner, "spec": {"name": "demo", "nodes": 2}, "price_per_hour": "0"}
+    Ledger().record("demo", "demo-1", Happened.RESERVED, **facts, deadline="2026-01-01T00:25:00Z")
+    recorder.preview = True
+    with pytest.raises(Refused, match=told):
+        declare(recorder, machines=servers)
+
+
 @pytest.mark.parametrize("nodes", [2, 4.0])
 def test_another_number_of_nodes_than_of_machines_fails_the_program(recorder: Recorder, nodes: float) -> None:
     """A preview names both numbers, of a cluster that is up as of a new one, and no machine is waited for (C1)."""
@@ -131,6 +197,33 @@ def test_another_number_of_nodes_than_of_machines_fails_the_program(recorder: Re
     with pytest.raises(SpecError, match=rf"nodes: {nodes:.0f} are declared, and there are 3 in `machines`"):
         declare(recorder, nodes=nodes, machines=lambda: machines)
     assert "demo-machines" not in recorder.seen
+
+
+def test_an_update_is_told_that_pulumi_knows_it(recorder: Recorder) -> None:
+    """An update reserves by another verb than a creation, so that a foreign state folder can refuse it (C4)."""
+    declare(recorder)
+    made, join = recorder.seen["demo-machines"].inputs, recorder.seen["demo-join"].inputs
+    assert made["update"] == made["create"].replace("machines reserve", "machines update")
+    assert "update" not in join
+
+
+def test_a_step_runs_where_the_interpreter_that_made_it_is_gone(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Destroying a cluster of an environment that was removed runs the python3 on PATH, or names it (C7)."""
+    (tmp_path / "python3").symlink_to(sys.executable)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(tmp_path / "gone" / "python"))
+        declare(recorder)
+    line = recorder.seen["demo-machines"].inputs["delete"].replace("release", "no-verb")
+
+    def run(path: str) -> subprocess.CompletedProcess[str]:
+        env = os.environ | {"PATH": path}
+        return subprocess.run(["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False)
+
+    assert "usage: python -m runcrate_iac.machines" in run(f"{tmp_path}:/usr/bin:/bin").stderr
+    nowhere = run(str(tmp_path / "gone"))
+    assert (nowhere.returncode, "python3: not found" in nowhere.stderr) == (127, True)
 
 
 def test_machines_of_the_program_are_left_as_they_were(recorder: Recorder) -> None:
@@ -184,6 +277,29 @@ def test_a_cluster_is_never_renamed(recorder: Recorder) -> None:
     with pytest.raises(Refused, match="a is provisioning, and a cluster's name can't become another one: b is asked"):
         declare(recorder, cluster_name="b")
     assert "demo-machines" not in recorder.seen
+
+
+def test_two_resources_with_one_cluster_name_are_refused(recorder: Recorder) -> None:
+    """A second Cluster of that name fails the program: they would be one, ended with either of them (C7, X1)."""
+
+    def program() -> None:
+        Cluster("a", cluster_name="demo")
+        Cluster("b", cluster_name="demo")
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(SpecError, match="Cluster demo is declared twice"):
+        thread.submit(_run, recorder, program).result()
+    assert "b-machines" not in recorder.seen
+
+
+def test_two_pools_of_one_name_are_refused(recorder: Recorder) -> None:
+    """Pools of one name under different parents would be the same machines, and fail the program (C7, X1)."""
+
+    def program() -> None:
+        for parent in ("a", "b"):
+            LocalMachines("lab", opts=pulumi.ResourceOptions(parent=pulumi.ComponentResource("t:m:T", parent)))
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(SpecError, match="LocalMachines lab is declared twice"):
+        thread.submit(_run, recorder, program).result()
 
 
 def test_numbers_may_come_as_floats(recorder: Recorder) -> None:

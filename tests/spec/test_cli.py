@@ -22,6 +22,7 @@ VERBS = (
     "artifacts verify",
     "down",
     "gc",
+    "moved",
     "events",
     "receipt",
     "doctor",
