@@ -82,6 +82,8 @@ def test_the_kubelets_chains_go_and_the_owners_rules_stay() -> None:
     command = ["unshare", "--net", "chroot", str(IMAGE), "sh", "-s"]
     left = subprocess.run(command, input=script, check=True, capture_output=True, text=True).stdout
     assert "KUBE-" not in left
+    assert "*filter" in left
+    assert "*mangle" not in left
     assert ":FORWARD DROP" in left
     assert [line for line in left.splitlines() if line.startswith("-A")] == [
         '-A INPUT -p tcp -m tcp --dport 99 -m comment --comment "of the owner" -j ACCEPT'
