@@ -212,6 +212,7 @@ def test_a_hostname_that_a_dhcp_hook_changed(box: Cluster) -> None:
         box.ssh("node-1", "sudo systemctl restart slurmd")
     assert box.ssh("node-1", "hostname") == "node-1\n"
     assert box.ssh("node-0", "srun -w node-1 hostname") == "node-1\n"
+    assert box.computer.run("retry", "box").returncode == 0
 
 
 def test_the_private_network_comes_back(box: Cluster) -> None:
