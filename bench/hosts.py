@@ -44,6 +44,9 @@ systemctl daemon-reload
 nft flush ruleset
 ! ls -d /sys/class/net/wg*
 """
+_LINGERS = 12.0
+"""Seconds: a user's service manager goes 10 s after the last login (logind.conf(5), ``UserStopDelaySec``). A contender that
+finds it running, since somebody logged in just before, is spared its start."""
 _SAMPLE = 0.1
 _BUSY = 0.3
 """CPU seconds per second of all machines below which they are at rest."""
@@ -147,7 +150,8 @@ class Sampled:
 
 
 def rest(made: Sequence[Machine]) -> None:
-    """Wait until the machines have nothing to do; a minute at most."""
+    """Wait until the machines have nothing to do, a minute at most, and nothing is left of a login before."""
+    time.sleep(_LINGERS)
     for _ in range(60):
         before = cpu(made)
         time.sleep(1)
