@@ -45,8 +45,8 @@ nft flush ruleset
 ! ls -d /sys/class/net/wg*
 """
 _LINGERS = 12.0
-"""Seconds: a user's service manager goes 10 s after the last login (logind.conf(5), ``UserStopDelaySec``). A contender that
-finds it running, since somebody logged in just before, is spared its start."""
+"""Seconds: a user's service manager goes 10 s after the last login (logind.conf(5), ``UserStopDelaySec``). A contender
+that finds it running, since somebody logged in just before, is spared its start."""
 _SAMPLE = 0.1
 _BUSY = 0.3
 """CPU seconds per second of all machines below which they are at rest."""
