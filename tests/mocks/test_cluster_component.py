@@ -288,7 +288,7 @@ def test_two_resources_with_one_cluster_name_are_refused(recorder: Recorder) -> 
 
     with ThreadPoolExecutor(1) as thread, pytest.raises(SpecError, match="Cluster demo is declared twice"):
         thread.submit(_run, recorder, program).result()
-    assert "b-machines" not in recorder.seen
+    assert not {"a-machines", "b-machines"} <= set(recorder.seen)  # Pulumi may come to either first
 
 
 def test_two_pools_of_one_name_are_refused(recorder: Recorder) -> None:
