@@ -33,7 +33,7 @@ def refuse_unusable(machines: Iterable[Machine]) -> None:
 
 def is_locked(path: Path) -> bool:
     """Whether the private key has a passphrase."""
-    done = _run("ssh-keygen", "-y", "-P", "", "-f", str(path))
+    done = openssh("ssh-keygen", "-y", "-P", "", "-f", str(path))
     return done.returncode != 0 and "incorrect passphrase" in done.stderr
 
 
@@ -43,10 +43,14 @@ def fingerprint(path: Path) -> str:
 
 
 def _fingerprints(*command: str) -> list[str]:
-    return [words[1] for line in _run(*command).stdout.splitlines() if len(words := line.split()) > 1]
+    return [words[1] for line in openssh(*command).stdout.splitlines() if len(words := line.split()) > 1]
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
+def openssh(*command: str) -> subprocess.CompletedProcess[str]:
+    """How a program of OpenSSH ended, which asks nothing.
+
+    Raises :class:`ToolMissing` where it is not there.
+    """
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except FileNotFoundError:
